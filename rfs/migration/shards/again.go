@@ -13,21 +13,21 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// Again reads documents of a session from the snapshot again, as they were sent. It is a redrive.Source.
+// Again reads documents of a session from the snapshot again, in the form in which they were sent. It is a redrive.Source.
 type Again struct {
 	Repo    snapshot.Repository
 	Entries []plan.Entry                      // of the session
 	Edit    func(index string) DocumentEditor // nil: documents stay as they are
-	// Redirects returns the target indices that rules send documents of an index of the snapshot to; nil: none.
+	// Redirects returns the target indices to which rules send documents of an index of the snapshot; nil: none.
 	Redirects   func(index string) []string
-	Memory      *budget.Budget // bounds what long documents hold; nil: nothing does
+	Memory      *budget.Budget // bounds the memory of long documents; nil: no bound
 	Versions    bool           // set the versions of documents
 	MaxDocument int64          // longest source that is read, in bytes; 0: DefaultMaxDocument
 
-	proven map[string]bool // entries that were compared with the metadata of their indices, by index
+	proven map[string]bool // names of indices whose entries were verified with their metadata
 }
 
-// prove returns a fault.ErrConfig for an entry that does not lead to the files of its index.
+// prove returns a fault.ErrConfig for an entry that does not locate the files of its index.
 func (a *Again) prove(ctx context.Context, e plan.Entry) error {
 	index := e.Locator.IndexName
 	if a.proven[index] {
@@ -47,15 +47,15 @@ func (a *Again) prove(ctx context.Context, e plan.Entry) error {
 	return nil
 }
 
-// Read passes on the wanted documents that the snapshot holds, by their place and id, in any order. n is the place in
-// wanted. A document is borrowed until each returns.
+// Read calls each with the wanted documents that the snapshot holds, found by ordinal and id, in any order. n is the index in wanted. A
+// document is only valid during the call.
 func (a *Again) Read(ctx context.Context, wanted []redrive.Document, each func(n int, d *doc.Document) error) error {
 	for _, e := range a.Entries {
 		names := e.Naming.Targets()
 		if a.Redirects != nil {
 			names = append(names, a.Redirects(e.Locator.IndexName)...)
 		}
-		byShard := map[int][]int{} // places in wanted
+		byShard := map[int][]int{} // indices in wanted
 		for n, d := range wanted {
 			if d.Shard >= 0 && d.Shard < e.Shards && slices.Contains(names, d.Index) {
 				byShard[d.Shard] = append(byShard[d.Shard], n)
@@ -76,13 +76,13 @@ func (a *Again) Read(ctx context.Context, wanted []redrive.Document, each func(n
 	return nil
 }
 
-// apart is the largest distance in ordinals between two documents that are read in sequence; beyond it the reader starts anew.
+// apart is the maximum distance in ordinals between two documents that one reader reads; beyond it a new reader is opened.
 const apart = 4096
 
-// shard passes on the wanted documents of one shard of an index of the snapshot.
+// shard calls each with the wanted documents of one shard of an index of the snapshot.
 func (a *Again) shard(ctx context.Context, e plan.Entry, shard int, wanted []redrive.Document, places []int, each func(n int, d *doc.Document) error) error {
 	slices.SortFunc(places, func(x, y int) int { return cmp.Compare(wanted[x].Ordinal, wanted[y].Ordinal) })
-	from := func(ordinal int64) int { // the first place of an ordinal
+	from := func(ordinal int64) int { // position in places of the first document from an ordinal on
 		at, _ := slices.BinarySearchFunc(places, ordinal, func(n int, o int64) int { return cmp.Compare(wanted[n].Ordinal, o) })
 		return at
 	}

@@ -13,21 +13,20 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
-// Bounds of what the slots of a process open ahead, all together.
+// Limits of what all slots of a process together open ahead.
 const (
 	aheadShards = 16
 	AheadBytes  = 64 << 20 // in the repository
-	// aheadFiles limits the files of such a shard, and aheadHeld the memory of its commit, in bytes.
+	// aheadFiles is the maximum number of files of such a shard, and aheadHeld the memory of its commit in bytes.
 	aheadFiles = 1024
 	aheadHeld  = 1 << 20
 )
 
 var errNotAhead = errors.New("the shard has too many files to be opened ahead")
 
-// Ahead are shards that the slots of a process will probably lease next, opened before they are, so that a repository with
-// latency is not waited for at every shard. They decide nothing: the lease of an item uses the shard only if its index is described
-// as it was when the shard was opened, and opens the shard itself where it could not be opened ahead. It is safe for concurrent
-// use. The nil Ahead opens nothing.
+// Ahead holds shards that the slots of a process will probably lease next. Opening them before they are leased hides the latency of the
+// repository. They are only a cache: a lease uses an open shard only if the entry of its index is unchanged, and otherwise opens the shard
+// itself. It is safe for concurrent use. The nil Ahead opens nothing.
 type Ahead struct {
 	reader *Reader
 
@@ -35,9 +34,9 @@ type Ahead struct {
 	opened map[string]*shardAhead // by id of the item
 }
 
-// shardAhead is the shard of one item. Its result is nil if it cannot be opened.
+// shardAhead is the shard of one item. Its result is nil if the shard cannot be opened.
 type shardAhead struct {
-	slot  int // that opened it
+	slot  int // the slot that opened it
 	bytes int64
 	entry plan.Entry
 	*early.Result[*openShard]
@@ -48,16 +47,17 @@ type NextItem struct {
 	Item  cms.Item
 	ID    cms.ItemID
 	Entry plan.Entry
-	Bytes int64 // of its shard in the repository
+	Bytes int64 // repository size of its shard
 }
 
-// NewAhead returns an empty Ahead that opens shards as a reader does.
+// NewAhead returns an empty Ahead that opens shards like r.
 func NewAhead(r *Reader) *Ahead {
 	return &Ahead{reader: r, opened: map[string]*shardAhead{}}
 }
 
-// Open starts to open the shards of the items for a slot, in order and as far as the bounds allow. existing is the choice for documents
-// whose ids the target has.
+// Open starts opening the shards of items for a slot, in order and within the limits. existing is the treatment of documents whose ids
+// exist
+// on the target.
 func (a *Ahead) Open(ctx context.Context, slot int, existing bulk.Existing, items []NextItem) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -76,7 +76,7 @@ func (a *Ahead) Open(ctx context.Context, slot int, existing bulk.Existing, item
 		o := newOpenShard(a.reader, n.Entry, n.ID.Shard, n.Item.Begin(), existing)
 		o.ahead = true
 		a.opened[n.Item.ID] = &shardAhead{slot, n.Bytes, n.Entry, early.Start(ctx, func(ctx context.Context) *openShard {
-			if o.open(ctx, a.reader.Repo, a.reader.Edit) != nil { // the lease finds the error again
+			if o.open(ctx, a.reader.Repo, a.reader.Edit) != nil { // the lease will meet the error again
 				return nil
 			}
 			return o
@@ -84,7 +84,7 @@ func (a *Ahead) Open(ctx context.Context, slot int, existing bulk.Existing, item
 	}
 }
 
-// take returns the shard of an item as its lease reads it, from an ordinal on; nil if it was not opened, or not so.
+// take returns the open shard of an item for its lease, to be read from an ordinal on; nil if it was not opened or its entry has changed.
 func (a *Ahead) take(ctx context.Context, id cms.ItemID, entry plan.Entry, from int64) *openShard {
 	if a == nil {
 		return nil
@@ -105,13 +105,13 @@ func (a *Ahead) take(ctx context.Context, id cms.ItemID, entry plan.Entry, from 
 		return nil
 	}
 	x.Cancel()
-	if o := x.Wait(); from == 0 || o.commit.Close() == nil { // the streams of the first documents
+	if o := x.Wait(); from == 0 || o.commit.Close() == nil { // closes the streams of the first documents, which are not needed
 		return o
 	}
 	return nil
 }
 
-// Keep drops the shards that a slot has opened, except for those in items.
+// Keep closes the shards that a slot has opened, except for the shards of items.
 func (a *Ahead) Keep(slot int, items []string) {
 	var gone []*shardAhead
 	a.mu.Lock()
@@ -130,10 +130,10 @@ func (a *Ahead) Keep(slot int, items []string) {
 	}
 }
 
-// drop ends the opening, and the reads that it started.
+// drop cancels the opening and closes the shard.
 func (x *shardAhead) drop() {
 	x.Stop()
 	if x.Wait() != nil {
-		_ = x.Wait().commit.Close() // nothing was read of it
+		_ = x.Wait().commit.Close() // nothing was read from it
 	}
 }

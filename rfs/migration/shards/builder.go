@@ -13,17 +13,17 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// builder puts sources together that are not stored, or stored in parts.
+// builder rebuilds sources that are not stored or only stored in part.
 type builder struct {
-	sources   map[string]*rebuild.Rebuilder // by the type; of an index without types that differ by ""
-	originals bool                          // a recovery source is sent
-	// sendsOriginals means that a recovery source is sent in place of a source.
+	sources   map[string]*rebuild.Rebuilder // by document type; "" for an index without distinct types
+	originals bool                          // recovery sources are sent
+	// sendsOriginals means that the recovery source is sent instead of the source.
 	sendsOriginals bool
-	source         []byte           // of the last document
-	unplaced       *rebuild.Unknown // a vector that was not put back into it; nil: all were
+	source         []byte           // source of the last document
+	unplaced       *rebuild.Unknown // a vector that could not be put back; nil: none
 }
 
-// newBuilder returns the builder of an index, nil when its sources are stored or its mapping is not understood.
+// newBuilder returns the builder of an index; nil if its sources are stored or its mapping is not supported.
 func newBuilder(ctx context.Context, r snapshot.Repository, e plan.Entry) (*builder, error) {
 	if e.Rebuild == "" {
 		return nil, nil
@@ -36,7 +36,7 @@ func newBuilder(ctx context.Context, r snapshot.Repository, e plan.Entry) (*buil
 	for name, mapping := range plan.RebuiltMappings(x, e.Rebuild) {
 		sources, err := e.Rebuild.Rebuilder(mapping, x.Locator.Created)
 		if errors.Is(err, fault.ErrUnsupported) {
-			continue // documents without a source fail one by one
+			continue // documents without a source fail individually
 		}
 		if err != nil {
 			return nil, fmt.Errorf("index %s: %w", e.Locator.IndexName, err)
@@ -50,8 +50,8 @@ func newBuilder(ctx context.Context, r snapshot.Repository, e plan.Entry) (*buil
 }
 
 // build sets the source of a record without any stored source from its other fields, or returns the reason why it cannot, and
-// completes a source that a filter reduced. A recovery source is the original and stays. One of more than most bytes is
-// rebuild.ErrTooLong; 0: none is.
+// completes a filtered source. A recovery source is the original and stays unchanged. A source longer than most bytes is a
+// rebuild.ErrTooLong; 0: no limit.
 func (b *builder) build(ctx context.Context, rec *lucene.Record, typ func(*lucene.Record) []byte, most int64) error {
 	b.unplaced = nil
 	sources := b.sources[""]
@@ -84,7 +84,7 @@ func (b *builder) build(ctx context.Context, rec *lucene.Record, typ func(*lucen
 	return nil
 }
 
-// patch puts the vectors back that were left out of the form that is sent, except for vectors whose place is unknown.
+// patch puts omitted vectors back into the source that is sent, except for vectors whose position is unknown.
 func (b *builder) patch(ctx context.Context, sources *rebuild.Rebuilder, rec *lucene.Record) error {
 	form, original := &rec.Source, false
 	if len(rec.RecoverySource) > 0 && (b.sendsOriginals || !rec.HasSource) {
@@ -110,14 +110,14 @@ func (b *builder) patch(ctx context.Context, sources *rebuild.Rebuilder, rec *lu
 	return nil
 }
 
-// forget releases the buffers of a long source, except for the source.
+// forget releases the buffers of a long source, but not the source itself.
 func (b *builder) forget() {
 	for _, r := range b.sources {
 		r.Forget()
 	}
 }
 
-// complete adds to a filtered source what the filter left out. What cannot be completed stays as it is stored.
+// complete adds the omitted parts to a filtered source. Parts that cannot be completed stay as stored.
 func (b *builder) complete(ctx context.Context, sources *rebuild.Rebuilder, rec *lucene.Record) error {
 	if !sources.Completes() {
 		return nil

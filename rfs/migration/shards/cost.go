@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// openRequests is the number of requests to open a shard: its manifest and segments_N.
+	// openRequests is the number of requests for opening a shard: its manifest and segments_N.
 	openRequests = 3
-	// perSegmentRequests is the number of requests of a segment besides its documents.
+	// perSegmentRequests is the number of requests per segment in addition to its documents.
 	perSegmentRequests = 5
 )
 
-// Cost returns how many bytes of a shard a migration reads at most, and with how many requests to the repository.
+// Cost returns upper bounds for the bytes that a migration reads from a shard and for its requests to the repository.
 func Cost(shard *snapshot.Shard) (bytes, requests int64) {
 	requests = openRequests
 	for _, f := range shard.Files {
-		if strings.HasSuffix(f.Name, ".si") { // in the manifest, but not what belongs to it
+		if strings.HasSuffix(f.Name, ".si") { // it is in the manifest; its segment's other files are not
 			requests += perSegmentRequests
 		}
 		if f.Virtual() || !isRead(f.Name) {
@@ -33,8 +33,7 @@ func Cost(shard *snapshot.Shard) (bytes, requests int64) {
 	return bytes, requests
 }
 
-// isRead reports whether anything of a Lucene file is read. Of a compound file it is a part that only the
-// file itself states.
+// isRead reports whether any part of a Lucene file is read. Of a compound file only the parts listed within the file itself are read.
 func isRead(name string) bool {
 	for _, suffix := range []string{".fdt", ".fdx", ".fdm", ".si", ".fnm", ".cfe", ".cfs", ".liv", ".del"} {
 		if strings.HasSuffix(name, suffix) {

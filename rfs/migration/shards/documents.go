@@ -13,29 +13,29 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/rebuild"
 )
 
-// documents makes the documents of one shard as they are sent: decoded, named and edited by the user's rules. It keeps
+// documents converts the records of one shard into documents as they are sent: decoded, named and edited by the user's rules. It reuses
 // buffers and is used by one goroutine.
 type documents struct {
 	shard   int
 	names   *namer
-	prefix  string // of the targets to which rules move documents; "" but in a trial run
+	prefix  string // prefix of the targets to which rules move documents; "" except in a trial run
 	decoder *doc.Decoder
 	builder *builder       // nil: sources are stored
-	editor  DocumentEditor // nil: documents stay as they are
+	editor  DocumentEditor // nil: documents are not edited
 	current *doc.Document
-	single  *doc.KeepLast // nil: documents with duplicate keys stay as they are
+	single  *doc.KeepLast // nil: documents with duplicate keys are not changed
 	joiner  *joiner       // nil: documents get no join field
-	memory  *allowance    // nil: long documents are not bounded
-	plain   bool          // documents are decoded and named, and nothing else
-	version int64         // of every document on the target; 0: none
-	gone    bool          // they are to be deleted
-	base    int64         // is added to their ordinals
+	memory  *allowance    // nil: the memory of long documents is not bounded
+	plain   bool          // documents are only decoded and named
+	version int64         // version of every document on the target; 0: none
+	gone    bool          // the documents are to be deleted
+	base    int64         // added to ordinals
 
-	log   *slog.Logger    // nil: nothing is reported
+	log   *slog.Logger    // nil: no log
 	named map[string]bool // fields whose vectors were reported
 }
 
-// newDocuments prepares the documents of a shard of an index; edit may be nil.
+// newDocuments returns the documents of a shard of an index; edit may be nil.
 func newDocuments(e plan.Entry, shard int, edit func(index string) DocumentEditor, b *builder) *documents {
 	d := &documents{shard: shard, names: newNamer(e.Naming), decoder: doc.NewDecoder(e.Locator.IndexName, shard), builder: b, joiner: newJoiner(e.Naming.Join)}
 	if edit != nil {
@@ -57,8 +57,8 @@ func newDocuments(e plan.Entry, shard int, edit func(index string) DocumentEdito
 	return d
 }
 
-// of returns the document of a record; keep is false when rules leave it out. A Failure is a document that cannot be
-// sent. The document is borrowed until the next call or the reader's next step. An error concerns the whole shard.
+// of returns the document of a record; keep is false if rules leave it out. A Failure is a document that cannot be sent. The document is
+// valid until the next call or the reader's next step. An error concerns the whole shard.
 func (s *documents) of(ctx context.Context, rec *lucene.Record) (d *doc.Document, keep bool, failure *doc.Failure, err error) {
 	d, keep, failure, err = s.made(ctx, rec)
 	if s.version == 0 || err != nil {
@@ -66,7 +66,7 @@ func (s *documents) of(ctx context.Context, rec *lucene.Record) (d *doc.Document
 	}
 	if failure != nil {
 		failure.Ordinal += s.base
-		if s.gone { // it was none that could be sent, either, when it was new
+		if s.gone { // the document could not be sent as new either
 			return &doc.Document{Ordinal: failure.Ordinal}, false, nil, nil
 		}
 		failure.Version = s.version
@@ -79,7 +79,7 @@ func (s *documents) of(ctx context.Context, rec *lucene.Record) (d *doc.Document
 	return d, keep, nil, nil
 }
 
-// made returns the document of a record as a snapshot of no chain has it.
+// made returns the document of a record, without the versions and deletions of a chain.
 func (s *documents) made(ctx context.Context, rec *lucene.Record) (d *doc.Document, keep bool, failure *doc.Failure, err error) {
 	if !s.plain {
 		if err := s.build(ctx, rec); err != nil {
@@ -139,7 +139,7 @@ func (s *documents) made(ctx context.Context, rec *lucene.Record) (d *doc.Docume
 	return d, keep, nil, nil
 }
 
-// nameUnplaced reports a vector that could not be put back into a document, the first of each field.
+// nameUnplaced logs a vector that could not be put back into a document, once for each field.
 func (s *documents) nameUnplaced(d *doc.Document) {
 	if s.log == nil || s.builder == nil || s.builder.unplaced == nil || s.named[s.builder.unplaced.Field] {
 		return
@@ -152,7 +152,7 @@ func (s *documents) nameUnplaced(d *doc.Document) {
 	s.log.Warn("a vector is not put back into the source; others of this field may be as well", "index", string(d.Index), "shard", s.shard, "id", string(d.ID), "field", why.Field, "reason", why.Reason)
 }
 
-// build gives a record the source that it does not store. The memory of a long one is asked for before it is made.
+// build rebuilds the source of a record that does not store it. It first blocks until the memory of a long source is available.
 func (s *documents) build(ctx context.Context, rec *lucene.Record) error {
 	if s.builder == nil {
 		return nil
@@ -180,7 +180,7 @@ func (s *documents) build(ctx context.Context, rec *lucene.Record) error {
 	}
 	if tooLong(err) {
 		s.builder.source = nil
-		if !rec.HasSource { // else the stored source is unchanged
+		if !rec.HasSource { // otherwise the stored source is unchanged
 			rec.Unbuilt = fmt.Errorf("a rebuilt source: %w", doc.ErrTooLong)
 		}
 		return nil
@@ -188,12 +188,14 @@ func (s *documents) build(ctx context.Context, rec *lucene.Record) error {
 	return err
 }
 
-// tooLong reports whether a source, or a part of it that is kept in another format, exceeds the length that is read.
+// tooLong reports whether a source, or a part of it stored in another format, exceeds the limit.
 func tooLong(err error) bool {
 	return errors.Is(err, rebuild.ErrTooLong) || errors.Is(err, doc.ErrTooLong)
 }
 
-// decode makes current of a record, its source in one line of JSON. The memory of a long one is asked for before.
+// decode sets current to the document of a record, with its source as one line of JSON. It first blocks until the memory of a long source
+// is
+// available.
 func (s *documents) decode(ctx context.Context, rec *lucene.Record) (failure *doc.Failure, err error) {
 	var most int64
 	s.decoder.SetMost(0)
@@ -224,12 +226,13 @@ func (s *documents) decode(ctx context.Context, rec *lucene.Record) (failure *do
 	return failure, nil
 }
 
-// mayBeLong reports whether the source of a record in another form may be longer than longSource.
+// mayBeLong reports whether the source of a record in another format may be longer than longSource.
 func mayBeLong(rec *lucene.Record) bool {
 	return rec.Giant || len(rec.Source) > longSource/2 || len(rec.RecoverySource) > longSource/2 || doc.Compressed(rec.Source) || doc.Compressed(rec.RecoverySource)
 }
 
-// convert asks for the memory of a long source in another form, and returns how long that may become, in bytes; 0: it is not long.
+// convert blocks until the memory for converting a long source is available. It returns the maximum length of the result in bytes; 0: not
+// long.
 func (s *documents) convert(ctx context.Context, rec *lucene.Record) (most int64, err error) {
 	stored := s.decoder.Stored(rec)
 	size, exact := doc.Converted(stored)
@@ -245,15 +248,14 @@ func (s *documents) convert(ctx context.Context, rec *lucene.Record) (most int64
 	return most, s.widen(ctx, rec, stored, most)
 }
 
-// widen asks for the memory of a source in another form of most bytes.
+// widen blocks until the memory for converting a source to at most most bytes is available.
 func (s *documents) widen(ctx context.Context, rec *lucene.Record, stored []byte, most int64) error {
 	rec.Giant = true
 	s.decoder.SetMost(most)
 	return s.memory.convert(ctx, int64(len(stored)), most)
 }
 
-// leave gives up the raw bytes of a long document if its source has another form now than before, and reports whether it
-// has.
+// leave releases the raw bytes of a long document if its source no longer refers to them, and reports whether it did.
 func (s *documents) leave(rec *lucene.Record, d *doc.Document, before []byte) bool {
 	if !rec.Giant || len(d.Source) == 0 || len(before) == 0 || &d.Source[0] == &before[0] {
 		return false
@@ -265,7 +267,7 @@ func (s *documents) leave(rec *lucene.Record, d *doc.Document, before []byte) bo
 	return true
 }
 
-// forgetForms gives up the forms of a long source that it had before rules changed it.
+// forgetForms releases the copies of a long source that were made before rules changed it.
 func (s *documents) forgetForms() {
 	s.decoder.Forget()
 	if s.single != nil {
@@ -276,7 +278,7 @@ func (s *documents) forgetForms() {
 	}
 }
 
-// forget gives up all forms of a long document.
+// forget releases all copies of a long document.
 func (s *documents) forget(rec *lucene.Record) {
 	rec.Drop()
 	s.forgetForms()
@@ -288,7 +290,7 @@ func (s *documents) forget(rec *lucene.Record) {
 	}
 }
 
-// tooLarge is a document that the target takes in no request, or that exceeds the length that is read.
+// tooLarge returns the failure of a document that exceeds the request size of the target or the limit of sources.
 func (s *documents) tooLarge(d *doc.Document, why string) *doc.Failure {
 	return &doc.Failure{
 		Index: string(d.Index), ID: string(d.ID), Type: string(d.Type), Routing: string(d.Routing), Shard: s.shard, Ordinal: d.Ordinal,
@@ -296,7 +298,7 @@ func (s *documents) tooLarge(d *doc.Document, why string) *doc.Failure {
 	}
 }
 
-// unreadable is a document that the user's rules or a join field cannot be applied to.
+// unreadable returns the failure of a document to which the user's rules or a join field cannot be applied.
 func (s *documents) unreadable(d *doc.Document, err error) *doc.Failure {
 	return &doc.Failure{
 		Index: string(d.Index), ID: string(d.ID), Type: string(d.Type), Routing: string(d.Routing), Shard: s.shard, Ordinal: d.Ordinal,

@@ -11,14 +11,14 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 )
 
-// joiner adds the join field to documents. It keeps buffers and is used by one goroutine.
+// joiner adds the join field to documents. It reuses buffers and is used by one goroutine.
 type joiner struct {
 	join    *metadata.Join
 	related map[string]bool
 	out     []byte
 }
 
-// newJoiner returns the joiner of an index, nil without a join field.
+// newJoiner returns the joiner for a join field; nil without one.
 func newJoiner(join *metadata.Join) *joiner {
 	if join == nil {
 		return nil
@@ -28,9 +28,9 @@ func newJoiner(join *metadata.Join) *joiner {
 
 var errNoObject = errors.New("the join field cannot be added: the source is not a JSON object")
 
-// relate adds to a document the join field and the routing that it had at the source, where a parent was routed by its own
-// id. A child without a parent gets no join field: it has no relation at the source either. Type and id are still those of
-// the source.
+// relate adds the join field to a document, and the routing that it had on the source, where a parent was routed by its own id. A child
+// without a parent gets no join field, because it has no relation on the source either. relate must be called while the document still has
+// the type and id of the source.
 func (j *joiner) relate(ctx context.Context, rec *lucene.Record, d *doc.Document) error {
 	if j == nil || !j.related[string(d.Type)] {
 		return nil
@@ -66,8 +66,9 @@ func (j *joiner) relate(ctx context.Context, rec *lucene.Record, d *doc.Document
 	return nil
 }
 
-// parentOf returns the id of a document's parent, nil when it has none. Elasticsearch 1 and 2 store _parent as type#id;
-// since 5 the id is only in the doc values _parent#<type of the parents>.
+// parentOf returns the id of a document's parent; nil if it has none. Elasticsearch 1 and 2 store _parent as type#id; since version 5 the
+// id
+// is only in the doc values _parent#<type of the parents>.
 func parentOf(ctx context.Context, rec *lucene.Record, parentType string) ([]byte, error) {
 	if rec.Parent != nil {
 		if _, id, found := bytes.Cut(rec.Parent, []byte("#")); found {

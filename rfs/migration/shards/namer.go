@@ -8,7 +8,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
-// namer applies a Naming to documents without allocation per document.
+// namer applies a Naming to documents without allocating memory for each.
 type namer struct {
 	naming plan.Naming
 	index  []byte
@@ -24,8 +24,8 @@ func newNamer(n plan.Naming) *namer {
 	return m
 }
 
-// name sets index, id and type of a document. A type that did not exist when the
-// work was planned means that the snapshot differs from the planned one.
+// name sets index, id and type of a document. A type that did not exist when the work was planned means that the snapshot differs from the
+// planned one.
 func (m *namer) name(d *doc.Document) error {
 	d.Index = m.index
 	switch {

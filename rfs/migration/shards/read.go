@@ -21,9 +21,9 @@ import (
 type openShard struct {
 	entry    plan.Entry
 	number   int
-	parts    bool // it is not read from end to end: as little as possible is read ahead
-	begin    bool // it is read from its first ordinal on: the repository is asked for its documents while it is opened
-	versions bool // of documents, too
+	parts    bool // it is not read sequentially, so read-ahead is minimal
+	begin    bool // it is read from its first ordinal, so its documents are requested while it is opened
+	versions bool // read versions of documents, too
 	ahead    bool // it is opened before its item is leased
 	kept     *plan.Manifests
 
@@ -32,10 +32,10 @@ type openShard struct {
 	dir       lucene.Directory
 	commit    *lucene.Commit
 	documents *documents
-	values    bool // doc values are needed to build sources
+	values    bool // doc values are needed to rebuild sources
 }
 
-// newOpenShard returns the shard of an item of an index, to be read by a job from an ordinal on.
+// newOpenShard returns the shard of an item, to be opened by open and read from an ordinal on.
 func newOpenShard(r *Reader, entry plan.Entry, number int, from int64, existing bulk.Existing) *openShard {
 	return &openShard{
 		entry: entry, number: number, parts: entry.Trial != nil, versions: entry.Existing(existing) == bulk.Newer, kept: r.Manifests,
@@ -43,7 +43,7 @@ func newOpenShard(r *Reader, entry plan.Entry, number int, from int64, existing 
 	}
 }
 
-// open finds the shard and everything that is needed to read it; edit may be nil.
+// open opens the shard and everything needed to read it; edit may be nil.
 func (s *openShard) open(ctx context.Context, repo snapshot.Repository, edit func(index string) DocumentEditor) (err error) {
 	if s.shard = s.kept.Take(s.entry.Locator, s.number); s.shard == nil {
 		if s.shard, err = snapshot.OpenShard(ctx, repo, s.entry.Locator, s.number); err != nil {
@@ -72,30 +72,30 @@ func (s *openShard) open(ctx context.Context, repo snapshot.Repository, edit fun
 	return nil
 }
 
-// options returns how the ordinals [from, to) are read. Long documents are bounded by memory.
+// options returns the options for reading the ordinals [from, to). memory bounds long documents.
 func (s *openShard) options(from, to int64, memory *allowance) lucene.ReadOptions {
 	s.documents.memory = memory
 	return lucene.ReadOptions{From: from, To: to, NestedTerms: s.entry.Locator.NestedTerms(), Values: s.values, Memory: memory, Versions: s.versions}
 }
 
-// Documents receives what a migration does with the documents of a shard. What it is given is borrowed until it returns.
+// Documents receives the documents of a shard as a migration processes them. Arguments of the functions are only valid during the call.
 type Documents struct {
 	Send   func(d *doc.Document) error
 	Filter func(d *doc.Document) error // left out by rules
-	Fail   func(f *doc.Failure) error  // it cannot be sent
-	Select func(ordinal int64) bool    // nil: all; others are read and not passed on
+	Fail   func(f *doc.Failure) error  // cannot be sent
+	Select func(ordinal int64) bool    // nil: all; others are read but not passed on
 	From   int64                       // first ordinal
 
 	// Versions sets the versions of documents.
 	Versions bool
 
-	Memory      *budget.Budget  // bounds what long documents hold; nil: nothing does
-	MaxDocument int64           // longest source that is read, in bytes; 0: DefaultMaxDocument
-	Helpers     *lucene.Helpers // decompress in parallel with the caller; nil: only the caller does
+	Memory      *budget.Budget  // bounds the memory of long documents; nil: no bound
+	MaxDocument int64           // limit of sources in bytes; 0: DefaultMaxDocument
+	Helpers     *lucene.Helpers // decompress concurrently with the caller; nil: only the caller decompresses
 }
 
-// Read reads a shard of the snapshot as a migration does, from an ordinal (to.From) to its end, and passes on every live
-// root document as it would be sent. edit may be nil. Damage is fault.ErrCorrupt with its place.
+// Read reads a shard of the snapshot as a migration does, from the ordinal to.From to its end, and passes on every live root document as it
+// would be sent. edit may be nil. Damage is a fault.ErrCorrupt with its location.
 func Read(ctx context.Context, repo snapshot.Repository, e plan.Entry, shard int, edit func(index string) DocumentEditor, to Documents) error {
 	s, err := Open(ctx, repo, e, shard, edit, to)
 	if err != nil {
@@ -110,7 +110,7 @@ type Reading struct {
 	to Documents
 }
 
-// Open opens a shard; Reading.Read reads parts of it.
+// Open opens a shard; Reading.Read reads ranges of it.
 func Open(ctx context.Context, repo snapshot.Repository, e plan.Entry, shard int, edit func(index string) DocumentEditor, to Documents) (*Reading, error) {
 	s := &openShard{entry: e, number: shard, parts: to.Select != nil, versions: to.Versions && e.Version == 0}
 	if err := s.open(ctx, repo, edit); err != nil {
@@ -119,7 +119,7 @@ func Open(ctx context.Context, repo snapshot.Repository, e plan.Entry, shard int
 	return &Reading{s, to}, nil
 }
 
-// MaxOrdinal returns the ordinal behind the last document of the shard.
+// MaxOrdinal returns the ordinal after the last document of the shard.
 func (s *Reading) MaxOrdinal() int64 { return s.commit.MaxOrdinal }
 
 // Read passes on the documents of the ordinals [from, to).
@@ -129,12 +129,13 @@ func (s *Reading) Read(ctx context.Context, from, to int64) error {
 	o := s.options(from, to, memory)
 	o.Helpers = s.to.Helpers
 	r := s.commit.Reader(o)
-	defer r.Close() //nolint:errcheck // nothing is written
+	defer r.Close() //nolint:errcheck // nothing was written
 	return s.deliver(ctx, r, memory, s.to)
 }
 
-// ReadChanged passes on what a round sends of a shard: the documents that changed since the former snapshot, and deletions of the ones
-// that are gone. Documents.From counts ordinals of the shard, then of the former shards.
+// ReadChanged passes on what a round sends from a shard: the documents that changed since the former snapshot, and deletions of documents
+// that
+// no longer exist. Documents.From counts the ordinals of the shard, followed by those of the former shards.
 func ReadChanged(ctx context.Context, repo snapshot.Repository, e plan.Entry, shard int, edit func(index string) DocumentEditor, log *slog.Logger, to Documents) (err error) {
 	r := &Reader{Repo: repo, Edit: edit, Memory: to.Memory, MaxDocument: to.MaxDocument, Log: log}
 	x, err := r.Source(e, 0, nil, nil).Open(ctx, cms.ItemID{Index: e.Locator.IndexName, Shard: shard}, &bulk.Options{From: to.From})
@@ -190,7 +191,7 @@ func (s *openShard) deliver(ctx context.Context, r recordReader, memory *allowan
 	}
 }
 
-// Borders returns the ends of the parts into which a shard can be split, the last of them the end of the shard; nil: it stays whole.
+// Borders returns the ends of the parts into which a shard can be split; the last one is the end of the shard. nil: it is not split.
 func Borders(ctx context.Context, repo snapshot.Repository, e plan.Entry, shard, parts int) ([]int64, error) {
 	s := &openShard{entry: e, number: shard, parts: true}
 	if err := s.open(ctx, repo, nil); err != nil {

@@ -22,42 +22,39 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// Reader is the source of a snapshot's shards: where they are and how they are read, the same for all leases of a process.
+// Reader reads the shards of a snapshot. All leases of a process share one.
 type Reader struct {
 	Repo        snapshot.Repository
 	Log         *slog.Logger
 	VerifyFirst bool
-	// Edit returns the editor of the documents of an index of the snapshot, nil when they stay
-	// as they are; Edit itself may be nil.
+	// Edit returns the editor for documents of an index of the snapshot; nil if they are not edited. Edit itself may be nil.
 	Edit func(index string) DocumentEditor
 	// Merges states that rules send documents of one index of the snapshot to target indices of others.
 	Merges bool
-	// Memory bounds what long documents hold, over all leases of the process; nil: nothing does.
+	// Memory bounds the memory of long documents over all leases of the process; nil: no bound.
 	Memory *budget.Budget
-	// MaxBody returns the longest body of a request that the destination takes, in bytes; 0 when unknown.
-	// nil: any.
+	// MaxBody returns the maximum request body of the destination in bytes; 0 if it is unknown. nil: no limit.
 	MaxBody func(ctx context.Context) int64
-	// MaxDocument is the longest source that is read, in bytes; 0: DefaultMaxDocument.
+	// MaxDocument is the limit of sources in bytes; 0: DefaultMaxDocument.
 	MaxDocument int64
-	// Manifests come from the plan of this process; nil: each lease reads its own.
+	// Manifests are the manifests that this process read while planning; nil: each lease reads its own.
 	Manifests *plan.Manifests
-	// Helpers decompress shards in parallel with the goroutines of their leases; nil: only these do.
+	// Helpers decompress shards concurrently with the goroutines of their leases; nil: only these goroutines do.
 	Helpers *lucene.Helpers
 }
 
-// DocumentEditor changes documents by rules of the user. It is used by one goroutine.
+// DocumentEditor applies the user's rules to documents. It is used by one goroutine.
 type DocumentEditor interface {
-	// Edit changes index and source; keep is false when the document is left out. After an
-	// error, which means that the source cannot be read, the document is as it was. What it
-	// gives is borrowed until the next Edit. doc.ErrTooLong is a source that becomes longer than
-	// most bytes; 0: any.
+	// Edit changes index and source; keep is false if the document is left out. After an error, which means that the source cannot be
+	// parsed, the document is unchanged. The results are valid until the next Edit. A source that becomes longer than most bytes is a
+	// doc.ErrTooLong; 0: no limit.
 	Edit(d *doc.Document, most int64) (keep bool, err error)
-	// Forget gives up the large buffers of the last document.
+	// Forget releases the large buffers of the last document.
 	Forget()
 }
 
-// Source returns the source of the items of an index up to the end of an item; 0: to the end of the shard. ahead are shards that may be
-// open already, near is called when little of the item is left to be read, perhaps more than once; both may be nil.
+// Source returns the source of an index's items up to the ordinal end; 0: the end of the shard. ahead holds shards that may already be
+// open. near is called, possibly several times, when little of the item remains to be read. Both may be nil.
 func (r *Reader) Source(entry plan.Entry, end int64, ahead *Ahead, near func()) engine.Source {
 	return shardSource{reader: r, entry: entry, end: end, ahead: ahead, near: near}
 }
@@ -67,11 +64,11 @@ type shardSource struct {
 	reader *Reader
 	entry  plan.Entry
 	end    int64
-	ahead  *Ahead // where the shard may be open already
-	near   func() // called when little of the item is left to be read, perhaps again; nil: nothing is
+	ahead  *Ahead // the shard may already be open there
+	near   func() // called, possibly several times, when little of the item remains to be read; nil: not called
 }
 
-// Bytes is the size of the shard in the repository, as far as the end.
+// Bytes returns the repository size of the shard in bytes; of a part, in proportion to its end.
 func (s shardSource) Bytes(id cms.ItemID) int64 {
 	if id.Shard >= len(s.entry.Bytes) {
 		return 0
@@ -83,7 +80,7 @@ func (s shardSource) Bytes(id cms.ItemID) int64 {
 	return bytes
 }
 
-// live returns the number of live documents of the whole shard, nested ones included, by the counts of its commit.
+// live returns the number of live documents of the whole shard, nested ones included, as counted in its commit.
 func (s shardSource) live(ctx context.Context, id cms.ItemID) (int64, error) {
 	shard, err := snapshot.OpenShard(ctx, s.reader.Repo, s.entry.Locator, id.Shard)
 	if err != nil {
@@ -96,9 +93,9 @@ func (s shardSource) live(ctx context.Context, id cms.ItemID) (int64, error) {
 	return n, nil
 }
 
-// FailedChecks adds the number of documents that the shard holds to the checks of an item that failed.
+// FailedChecks adds the number of documents in the shard to the checks of a failed item.
 func (s shardSource) FailedChecks(ctx context.Context, id cms.ItemID, checks json.RawMessage) (json.RawMessage, error) {
-	if s.entry.Since != nil { // only a part of the shard was to be sent
+	if s.entry.Since != nil { // only changes of the shard were to be sent
 		return checks, nil
 	}
 	var v Checks
@@ -116,7 +113,7 @@ func (s shardSource) FailedChecks(ctx context.Context, id cms.ItemID, checks jso
 	return b, errors.Join(err, merr)
 }
 
-// endIn returns the end in a commit. fault.ErrCorrupt when the shard was split otherwise, or is another one.
+// endIn returns the end of an item in a commit. It returns a fault.ErrCorrupt if the shard was split differently or is another one.
 func (s shardSource) endIn(id cms.ItemID, commit *lucene.Commit) (int64, error) {
 	ends := s.entry.Ends[id.Shard]
 	switch {
@@ -128,8 +125,7 @@ func (s shardSource) endIn(id cms.ItemID, commit *lucene.Commit) (int64, error) 
 	return s.end, nil
 }
 
-// nearFrom returns the ordinal from which on no more than aheadBytes are left to be read before the end, of a shard of so many
-// ordinals.
+// nearFrom returns the ordinal from which at most AheadBytes remain to be read before end, in a shard with this number of ordinals.
 func (s shardSource) nearFrom(id cms.ItemID, ordinals, end int64) int64 {
 	if id.Shard >= len(s.entry.Bytes) || s.entry.Bytes[id.Shard] <= AheadBytes {
 		return 0
@@ -137,19 +133,19 @@ func (s shardSource) nearFrom(id cms.ItemID, ordinals, end int64) int64 {
 	return end - int64(float64(ordinals)*AheadBytes/float64(s.entry.Bytes[id.Shard]))
 }
 
-// shardReading is a shard that is read for an item.
+// shardReading reads a shard for an item.
 type shardReading struct {
 	*openShard
-	end     int64 // ordinal behind the last one
+	end     int64 // ordinal after the last one
 	reader  recordReader
-	sampled *sample // reader, in a trial run
-	trying  *trying // likewise
+	sampled *sample // the reader, in a trial run
+	trying  *trying // set in a trial run
 	memory  *allowance
-	near    func() // shardSource.near; nil: it was called
-	last    int64  // ordinal from which on it is near
+	near    func() // shardSource.near; nil once it was called
+	last    int64  // ordinal from which near is called
 }
 
-// Open finds the shard and everything that is needed to read it.
+// Open opens the shard and everything needed to read it.
 func (s shardSource) Open(ctx context.Context, id cms.ItemID, opts *bulk.Options) (engine.Reading, error) {
 	r := s.reader
 	opts.Existing = s.entry.Existing(opts.Existing)
@@ -188,7 +184,7 @@ func (s shardSource) Open(ctx context.Context, id cms.ItemID, opts *bulk.Options
 	return x, nil
 }
 
-// Wrap measures what becomes of the documents of a trial run.
+// Wrap records the failures of a trial run.
 func (x *shardReading) Wrap(opts *bulk.Options) {
 	if x.entry.Trial == nil {
 		return
@@ -197,7 +193,7 @@ func (x *shardReading) Wrap(opts *bulk.Options) {
 	opts.Recorder = x.trying
 }
 
-// Next passes records on: to the bulk body, or to the failed documents. A long record is sent immediately.
+// Next passes records on to the bulk body or to the failed documents. A long record is sent immediately.
 func (x *shardReading) Next(ctx context.Context, to *engine.Sink, most int) error {
 	for n := range most {
 		rec, err := x.reader.Next(ctx)
@@ -246,26 +242,26 @@ func (x *shardReading) pass(ctx context.Context, rec *lucene.Record, to *engine.
 	return err
 }
 
-// End is the end of the item; without one the number of ordinals of the shard.
+// End returns the end of the item; without one, the number of ordinals of the shard.
 func (x *shardReading) End() int64 { return x.end }
 
-// Checks returns the checksums of the file ranges that this acquisition owns up to the watermark.
+// Checks returns the checksums of the file ranges that this lease owns up to the watermark.
 func (x *shardReading) Checks(watermark int64, setup, copying time.Duration) (json.RawMessage, error) {
 	v := Checks{Files: x.reader.Checks(watermark), NotVerified: x.commit.Unverified, Ordinals: x.commit.MaxOrdinal}
-	if x.trying != nil { // no file is read whole
+	if x.trying != nil { // no file is read completely
 		v.NotVerified = nil
 		v.Tried = &Tried{Scanned: x.sampled.looked(watermark), Setup: setup.Seconds(), Copying: copying.Seconds(), Classes: x.trying.classesBelow(watermark)}
 	}
 	return json.Marshal(v)
 }
 
-// Close gives the memory back.
+// Close closes the readers and releases the memory.
 func (x *shardReading) Close() error {
 	defer x.memory.close()
 	return x.reader.Close()
 }
 
-// checkShard reads a whole shard and checks it, before anything of it is sent.
+// checkShard reads and verifies a whole shard before any of its documents is sent.
 func checkShard(ctx context.Context, dir lucene.Directory) error {
 	commit, err := lucene.Open(ctx, dir, lucene.Options{VerifyAll: true})
 	if err != nil {
@@ -282,14 +278,14 @@ func checkShard(ctx context.Context, dir lucene.Directory) error {
 	}
 }
 
-// Checks holds the checksums of its shard's files that one acquisition knows. It is
-// stored with the item and combined with the checks of the other items at the end.
+// Checks holds the checksums of a shard's files that one lease has computed. They are stored with the item and combined with the checks of
+// the other items at the end.
 type Checks struct {
 	Files       []lucene.Check `json:"files"`
 	NotVerified []string       `json:"not_verified,omitempty"`
-	Ordinals    int64          `json:"ordinals,omitempty"` // of the whole shard, for the progress of its items
-	Live        int64          `json:"live,omitempty"`     // Lucene documents of the whole shard, of an item that failed; 0: unknown
+	Ordinals    int64          `json:"ordinals,omitempty"` // ordinals of the whole shard, for the progress of its items
+	Live        int64          `json:"live,omitempty"`     // Lucene documents of the whole shard of a failed item; 0: unknown
 	Tried       *Tried         `json:"tried,omitempty"`    // in a trial run
-	// Changes is the size of what changed since the former snapshot, of the whole shard; nil: the shard is read whole.
+	// Changes counts the changes of the whole shard since the former snapshot; nil: all documents are sent.
 	Changes *difference.Totals `json:"changes,omitempty"`
 }

@@ -9,34 +9,34 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 )
 
-// recordReader reads the records of a job: *lucene.Reader reads all documents of a range, *sample some of a shard.
+// recordReader reads the records of a job: *lucene.Reader all documents of a range, *sample a sample of a shard.
 type recordReader interface {
 	Next(ctx context.Context) (*lucene.Record, error)
 	Checks(watermark int64) []lucene.Check
 	Close() error
 }
 
-// samplePlaces bounds the places at which a shard is read for a sample.
+// samplePlaces is the maximum number of positions at which a shard is read for a sample.
 const samplePlaces = 64
 
-// sample reads documents evenly over the ordinals of a shard: at places of equal distance the same number of live root
-// documents each. Which ones depends on the shard and their number alone, so that they are the same for every holder of a lease.
+// sample reads documents spread evenly over the ordinals of a shard: at equidistant positions the same number of live root documents each.
+// The selection depends only on the shard and the number of documents, so it is the same for every holder of a lease.
 type sample struct {
 	open      func(from, to int64) *lucene.Reader
-	ordinals  int64 // of the shard
-	documents int64 // that are wanted of it
+	ordinals  int64 // number of ordinals of the shard
+	documents int64 // number of documents wanted
 	places    int64
-	begin     int64 // documents below it were sent before
+	begin     int64 // documents below it were already sent
 
-	place  int64 // current index in the order
-	taken  int64 // documents of it
+	place  int64 // index of the current position
+	taken  int64 // documents read there
 	reader *lucene.Reader
 
 	mu      sync.Mutex
 	scanned []scan
 }
 
-// scan is a range of ordinals that was looked at.
+// scan is a range of ordinals that was read.
 type scan struct{ from, to int64 }
 
 // newSample returns the part of a sample from o.From on.
@@ -48,12 +48,12 @@ func newSample(c *lucene.Commit, o lucene.ReadOptions, documents int64) *sample 
 	}
 	s := &sample{open: open, ordinals: c.MaxOrdinal, documents: documents, places: min(samplePlaces, documents), begin: begin}
 	if documents >= c.MaxOrdinal {
-		s.places = min(1, c.MaxOrdinal) // all of them
+		s.places = min(1, c.MaxOrdinal) // all documents
 	}
 	return s
 }
 
-// bounds returns the ordinals of a place, and how many documents are wanted of it.
+// bounds returns the range of ordinals of a position and the number of documents wanted there.
 func (s *sample) bounds(place int64) (from, to, documents int64) {
 	documents = s.documents / s.places
 	if place < s.documents%s.places {
@@ -63,7 +63,7 @@ func (s *sample) bounds(place int64) (from, to, documents int64) {
 	return part(place), part(place + 1), documents
 }
 
-// Next returns the next document of the sample, as a lucene.Reader does.
+// Next returns the next document of the sample, or io.EOF after the last.
 func (s *sample) Next(ctx context.Context) (*lucene.Record, error) {
 	for s.place < s.places {
 		from, to, wanted := s.bounds(s.place)
@@ -97,7 +97,7 @@ func (s *sample) Next(ctx context.Context) (*lucene.Record, error) {
 	return nil, io.EOF
 }
 
-// leave goes to the next place.
+// leave moves to the next position.
 func (s *sample) leave() error {
 	s.place, s.taken = s.place+1, 0
 	return s.Close()
@@ -113,7 +113,7 @@ func (s *sample) note(x scan, first bool) {
 	s.scanned[len(s.scanned)-1] = x
 }
 
-// looked returns the number of ordinals from the start up to a watermark that were examined.
+// looked returns the number of ordinals below a watermark that were read.
 func (s *sample) looked(watermark int64) (n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,10 +123,10 @@ func (s *sample) looked(watermark int64) (n int64) {
 	return n
 }
 
-// Checks returns nothing: no file is read whole.
+// Checks returns nil, because no file is read completely.
 func (s *sample) Checks(int64) []lucene.Check { return nil }
 
-// Close ends the reading of a place.
+// Close closes the reader of the current position.
 func (s *sample) Close() error {
 	if s.reader == nil {
 		return nil
@@ -136,13 +136,13 @@ func (s *sample) Close() error {
 	return r.Close()
 }
 
-// nearby is a directory whose streams ask for little at a time, since a sample leaves each of them soon.
+// nearby is a directory whose streams request little at a time, since a sample reads only a short range of each.
 type nearby struct{ lucene.Directory }
 
-// nearbyBytes is the length of one request.
+// nearbyBytes is the length of one request in bytes.
 const nearbyBytes = 256 << 10
 
-// Open returns a file.
+// Open opens a file.
 func (d nearby) Open(name string) (lucene.File, error) {
 	f, err := d.Directory.Open(name)
 	if err != nil {
@@ -153,7 +153,7 @@ func (d nearby) Open(name string) (lucene.File, error) {
 
 type nearbyFile struct{ lucene.File }
 
-// Checksum returns the CRC that the snapshot's file list states, where it does.
+// Checksum returns the CRC from the snapshot's manifest, if it has one.
 func (f nearbyFile) Checksum() (uint32, bool) {
 	if c, ok := f.File.(interface{ Checksum() (uint32, bool) }); ok {
 		return c.Checksum()
@@ -161,7 +161,7 @@ func (f nearbyFile) Checksum() (uint32, bool) {
 	return 0, false
 }
 
-// Adler returns the Adler-32 that the snapshot's file list states, where it does.
+// Adler returns the Adler-32 from the snapshot's manifest, if it has one.
 func (f nearbyFile) Adler() (uint32, bool) {
 	if c, ok := f.File.(interface{ Adler() (uint32, bool) }); ok {
 		return c.Adler()
@@ -169,16 +169,16 @@ func (f nearbyFile) Adler() (uint32, bool) {
 	return 0, false
 }
 
-// Stream asks for each part when it is read.
+// Stream returns a stream that requests each range when it is read.
 func (f nearbyFile) Stream(ctx context.Context, off, n int64) (io.ReadCloser, error) {
 	s := &nearbyStream{open: func(off, n int64) (io.ReadCloser, error) { return f.File.Stream(ctx, off, n) }, off: off, end: off + n}
 	return s, s.next()
 }
 
-// nearbyStream reads parts in sequence.
+// nearbyStream reads ranges of nearbyBytes in sequence.
 type nearbyStream struct {
 	open     func(off, n int64) (io.ReadCloser, error)
-	off, end int64 // the range that is not requested yet
+	off, end int64 // range that is not requested yet
 	part     io.ReadCloser
 	left     int64 // of part
 }
@@ -193,7 +193,7 @@ func (s *nearbyStream) next() error {
 	return nil
 }
 
-// Read reads the rest of a part, or the next.
+// Read reads from the current range, or requests the next one.
 func (s *nearbyStream) Read(p []byte) (int, error) {
 	if s.left == 0 {
 		if err := s.Close(); err != nil {
@@ -214,7 +214,7 @@ func (s *nearbyStream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close ends the part that is being read.
+// Close closes the current range.
 func (s *nearbyStream) Close() error {
 	if s.part == nil {
 		return nil

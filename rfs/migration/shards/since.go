@@ -17,22 +17,23 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// differenceMemory bounds the memory that finding the changed documents of a shard takes, without its sets of ordinals, in bytes.
+// differenceMemory bounds the memory for finding the changed documents of a shard, except for its sets of ordinals, in bytes.
 const differenceMemory = 32 << 20
 
-// changedReading reads what changed in a shard since the former snapshot of its chain: first the documents that are new or other than
-// before, by their ordinals in the commit of the snapshot, then the documents that are gone, to be deleted. Ordinals of the former commit
-// follow the last one of the snapshot's commit, so that the order is the same for every holder of a lease.
+// changedReading reads the changes of a shard since the former snapshot of its chain: first the new and changed documents, by their
+// ordinals
+// in the commit of the snapshot, then the documents to be deleted. Ordinals of the former commit follow the last one of the snapshot's
+// commit, so that the order is the same for every holder of a lease.
 type changedReading struct {
-	*shardReading                 // of the part that is read
-	parts         []*shardReading // of the snapshot, then of former shards
+	*shardReading                 // the part that is being read
+	parts         []*shardReading // the snapshot's shard, then former shards
 	at            int
 	end           int64
-	changes       atomic.Pointer[difference.Totals] // nil: unknown so far, or the shard is sent as a whole
-	whole         bool                              // the shard is sent as a whole
+	changes       atomic.Pointer[difference.Totals] // nil: unknown so far, or all documents are sent
+	whole         bool                              // all documents of the shard are sent
 }
 
-// openChanged opens what changed of an item's shard. now is the shard in the snapshot.
+// openChanged opens the changes of an item's shard. now is the shard in the snapshot.
 func (s shardSource) openChanged(ctx context.Context, id cms.ItemID, now *openShard, opts *bulk.Options) (engine.Reading, error) {
 	x := &changedReading{}
 	memory := &allowance{budget: s.reader.Memory, most: s.reader.MaxBody, longest: s.reader.MaxDocument}
@@ -46,7 +47,7 @@ func (s shardSource) openChanged(ctx context.Context, id cms.ItemID, now *openSh
 	var former []*openShard
 	for n := id.Shard; n < s.entry.Since.Shards; n += s.entry.Shards {
 		was, err := s.openFormer(ctx, n)
-		if errors.Is(err, snapshot.ErrShardMissing) { // so that nothing of it has arrived
+		if errors.Is(err, snapshot.ErrShardMissing) { // none of its documents has arrived
 			continue
 		}
 		if err != nil {
@@ -56,7 +57,7 @@ func (s shardSource) openChanged(ctx context.Context, id cms.ItemID, now *openSh
 	}
 	if x.whole = s.entry.Since.Another || len(former) != 1; x.whole {
 		add(now, difference.Every(now.commit.MaxOrdinal))
-		for _, was := range former { // also where the target index is a new one: it remembers the deletions when a late request comes
+		for _, was := range former { // also for a new target index, so that it rejects late requests of former rounds
 			add(was, difference.Every(was.commit.MaxOrdinal))
 		}
 	} else {
@@ -95,8 +96,9 @@ func (s shardSource) openFormer(ctx context.Context, number int) (*openShard, er
 	return was, nil
 }
 
-// pairing shows the changed documents of a shard, as they are read, to what finds out which former ones are deleted. Deletions are read
-// when all of them were.
+// pairing passes the changed documents of a shard, as they are read, to the search for deleted former documents. Deletions are read after
+// all
+// changed documents.
 type pairing struct {
 	recordReader
 	with   *difference.Pairing
@@ -116,8 +118,8 @@ func (p *pairing) Next(ctx context.Context) (*lucene.Record, error) {
 	return rec, err
 }
 
-// changes returns the documents of a shard that changed between the former commit of an index and its present one. With complete, all of
-// them are read for that: some were sent by an earlier holder of the item.
+// changes returns the documents of a shard that changed between the former commit of an index and its current one. With complete, it reads
+// all changed documents itself, because an earlier holder of the item sent some of them.
 func (s shardSource) changes(ctx context.Context, id cms.ItemID, was, now *openShard, complete bool) (*difference.Pairing, error) {
 	r, err := difference.New(was.commit, now.commit, differenceMemory)
 	var d *difference.Pairing
@@ -139,7 +141,7 @@ func (s shardSource) changes(ctx context.Context, id cms.ItemID, was, now *openS
 	return d, nil
 }
 
-// only reads the documents of a set of ordinals from one on.
+// only returns a reader of the documents in a set of ordinals, from one on.
 func (s *openShard) only(from int64, only difference.Ordinals, memory *allowance) recordReader {
 	o := s.options(from, s.commit.MaxOrdinal, memory)
 	if !o.Values {
@@ -149,7 +151,7 @@ func (s *openShard) only(from int64, only difference.Ordinals, memory *allowance
 	return selected{s.commit.Reader(o), only}
 }
 
-// selected reads all documents and returns some: sources that are rebuilt need what lies around them.
+// selected reads all documents and returns a selection, because rebuilt sources need the data in between.
 type selected struct {
 	*lucene.Reader
 	only difference.Ordinals
@@ -165,7 +167,7 @@ func (r selected) Next(ctx context.Context) (*lucene.Record, error) {
 	}
 }
 
-// Next passes records of the part at hand on, and goes to the next part at its end.
+// Next passes on records of the current part, and moves to the next part at its end.
 func (x *changedReading) Next(ctx context.Context, to *engine.Sink, most int) error {
 	for {
 		err := x.shardReading.Next(ctx, to, most)
@@ -177,10 +179,10 @@ func (x *changedReading) Next(ctx context.Context, to *engine.Sink, most int) er
 	}
 }
 
-// End is the ordinal behind the last one of the last part.
+// End returns the ordinal after the last one of the last part.
 func (x *changedReading) End() int64 { return x.end }
 
-// Checks returns the size of the difference once it is known, nil before; no file is read whole.
+// Checks returns the size of the difference once it is known, and nil before. No file is read completely.
 func (x *changedReading) Checks(int64, time.Duration, time.Duration) (json.RawMessage, error) {
 	changes := x.changes.Load()
 	if changes == nil && !x.whole {

@@ -12,13 +12,13 @@ import (
 
 // Tried holds the measurements of a trial run. Seconds are summed over the shards.
 type Tried struct {
-	Scanned int64            `json:"scanned"`           // ordinals that were looked at
+	Scanned int64            `json:"scanned"`           // ordinals that were read
 	Setup   float64          `json:"setup_seconds"`     // until the first document was read
-	Copying float64          `json:"copying_seconds"`   // from then on
+	Copying float64          `json:"copying_seconds"`   // after that
 	Classes map[string]int64 `json:"classes,omitempty"` // failed documents
 }
 
-// Add adds what another part of the trial measured.
+// Add adds the measurements u.
 func (t *Tried) Add(u Tried) {
 	t.Scanned, t.Setup, t.Copying = t.Scanned+u.Scanned, t.Setup+u.Setup, t.Copying+u.Copying
 	if t.Classes = maps.Clone(t.Classes); t.Classes == nil && len(u.Classes) > 0 {
@@ -33,8 +33,8 @@ func (t *Tried) Add(u Tried) {
 type IndexTried struct {
 	Tried
 	Documents int64 `json:"whole_documents"`
-	Bytes     int64 `json:"whole_bytes"`         // of the sources that are sent
-	Largest   int64 `json:"largest_shard_bytes"` // likewise, of the shard with most
+	Bytes     int64 `json:"whole_bytes"`         // bytes of all sources
+	Largest   int64 `json:"largest_shard_bytes"` // bytes of the sources of the largest shard
 }
 
 // trying is the bulk.Recorder of one lease of a trial run.
@@ -45,7 +45,7 @@ type trying struct {
 	classes map[int64]string // of failed documents, by ordinal
 }
 
-// Record notes the classes of failures and passes them on.
+// Record notes the classes of failures and passes the failures on.
 func (t *trying) Record(ctx context.Context, failures []doc.Failure) error {
 	t.mu.Lock()
 	for _, f := range failures {
@@ -55,7 +55,7 @@ func (t *trying) Record(ctx context.Context, failures []doc.Failure) error {
 	return t.Recorder.Record(ctx, failures)
 }
 
-// classesBelow returns how many documents below a watermark failed, by class.
+// classesBelow returns the number of failed documents below a watermark by class.
 func (t *trying) classesBelow(watermark int64) map[string]int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()

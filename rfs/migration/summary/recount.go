@@ -13,8 +13,9 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/arrival"
 )
 
-// Recount counts the target indices of a session that was complete before, because what its end has recorded may have changed since. A
-// target that does not answer leaves the former numbers, which the summary dates.
+// Recount counts the target indices of a session that was complete before, because they may have changed since. If a target does not
+// answer,
+// the former counts remain.
 func (s *Summary) Recount(ctx context.Context, counts arrival.Counts, log *slog.Logger) {
 	if counts == nil {
 		return
@@ -43,7 +44,7 @@ func (s *Summary) Recount(ctx context.Context, counts arrival.Counts, log *slog.
 	_ = g.Wait() // nothing returns an error
 }
 
-// Lost returns how many documents the target holds fewer than at the end of the migration; 0 when it was not counted again.
+// Lost returns how many documents fewer the target holds than at the end of the migration; 0 if it was not counted again.
 func (x *Index) Lost() int64 {
 	if x.Now == nil || x.Arrival == nil || x.Arrival.Uncounted {
 		return 0
@@ -51,7 +52,7 @@ func (x *Index) Lost() int64 {
 	return max(x.Arrival.Found-x.Now.Found, 0)
 }
 
-// Held returns what the target holds as of the last count.
+// Held returns the last count of the target.
 func (x *Index) Held() *progress.Arrival {
 	if x.Now != nil {
 		return x.Now

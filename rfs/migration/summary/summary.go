@@ -20,36 +20,35 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 )
 
-// Summary is the account of every document. All numbers are sums over the items
-// of the coordination store, so that they also add up after a crash.
+// Summary accounts for every document. All numbers are sums over the items of the coordination store, so they are correct after a crash.
 type Summary struct {
 	Snapshot string `json:"snapshot"`
 	Session  string `json:"session"`
 	Complete bool   `json:"complete"` // every phase of the run has ended, and no item is open
-	// DoneBefore reports that this was so before this process started.
+	// DoneBefore reports whether the session was complete before this process started.
 	DoneBefore bool `json:"done_before"`
-	// Phases are the started ones, in order.
+	// Phases are the phases that have started, in order.
 	Phases []Phase `json:"phases"`
-	// Globals is the outcome for templates and all else that belongs to no index.
+	// Globals is the outcome for templates and other objects that belong to no index.
 	Globals *phase.GlobalsRecord `json:"cluster_metadata,omitempty"`
-	// Events were reported once each: failures, retries, repairs.
+	// Events are failures, retries and repairs that were each reported once.
 	Events []Event `json:"events,omitempty"`
 	// Counts of all indices: live = indexed + failed + filtered.
 	Totals cms.Counts `json:"totals"`
-	// Redriven are the indexed documents that failed first, and that rfsd redrive has delivered.
+	// Redriven is the number of indexed documents that failed first and that rfsd redrive has delivered.
 	Redriven int64   `json:"redriven,omitempty"`
 	Indices  []Index `json:"indices"`
-	// LeftOut are system indices that were not asked for.
+	// LeftOut are system indices that were not requested.
 	LeftOut []string `json:"left_out,omitempty"`
 	// Problems are items that could not be migrated.
 	Problems []Problem `json:"problems,omitempty"`
-	// NotVerified are repository files whose checksum could not be computed, because
-	// nothing in them lives or only a part of them is needed.
+	// NotVerified are repository files whose checksum could not be computed, because they hold no live documents or only a part of them was
+	// needed.
 	NotVerified []string `json:"not_verified,omitempty"`
 	FailedDir   string   `json:"failed_documents,omitempty"`
-	// Changes counts what differs from the former snapshot of a cluster that is followed; nil: it is not followed.
+	// Changes counts the changes since the former snapshot of a followed cluster; nil: it is not followed.
 	Changes *difference.Totals `json:"changes,omitempty"`
-	// Unchanged is the number of indices that are the same as in the former snapshot; they are not in Indices.
+	// Unchanged is the number of indices that are the same as in the former snapshot. They are not in Indices.
 	Unchanged int `json:"indices_unchanged,omitempty"`
 	// SafeFrom is the time from which others may write to the migrated indices, by the clock of the
 	// coordination (Quiet); absent while an item is open.
@@ -64,45 +63,45 @@ type Index struct {
 	Done    int      `json:"shards_done"`
 	Damaged int      `json:"shards_failed"`
 	Open    int      `json:"items_open"`
-	// State is COMPLETED when the target indices are there, FAILED when they could not be created.
+	// State is COMPLETED if the target indices exist, and FAILED if they could not be created.
 	State string `json:"state"`
-	Error string `json:"error,omitempty"` // why they could not, or why the last attempt did not
-	// Created are the targets that this session created; the others were there before.
+	Error string `json:"error,omitempty"` // why they could not be created, or why the last attempt failed
+	// Created are the targets that this session created; the others existed before.
 	Created []string `json:"created,omitempty"`
-	// Differs are properties that the target gave them unasked, as its templates do.
+	// Differs are properties of the target indices that were not requested, for example from templates of the target.
 	Differs []string `json:"differs,omitempty"`
-	// AliasesWait means that aliases are not set yet, because documents are missing.
+	// AliasesWait means that aliases are withheld because documents are missing.
 	AliasesWait bool `json:"aliases_wait,omitempty"`
-	// RefusedAliases are those that the target refused when all documents were there.
+	// RefusedAliases are aliases that the target rejected after all documents had arrived.
 	RefusedAliases []progress.RefusedAlias `json:"refused_aliases,omitempty"`
-	// RefusedPolicies are those that were not attached then.
+	// RefusedPolicies are policies that could not be attached after all documents had arrived.
 	RefusedPolicies []progress.RefusedPolicy `json:"refused_policies,omitempty"`
 	// Reduced is the reason why the stored sources differ from the indexed ones.
 	Reduced string `json:"reduced_source,omitempty"`
 	// Stream is the treatment of the backing index of a data stream.
 	Stream string `json:"data_stream,omitempty"`
 	Paused string `json:"paused,omitempty"`
-	// Arrival holds the counts of the target when all documents were sent; absent before, and without a target.
+	// Arrival is the comparison of the target with the documents sent; nil before the audit, and without a target.
 	Arrival *progress.Arrival `json:"arrival,omitempty"`
-	// Now holds the counts of this run, of a session that was complete before this run; nil: it was not counted again.
+	// Now holds the counts of this run if the session was complete before it; nil: not counted again.
 	Now *progress.Arrival `json:"now,omitempty"`
-	// Tried is the measurement of a trial run; nil but in one.
+	// Tried holds the measurements of a trial run; nil in other runs.
 	Tried *shards.IndexTried `json:"trial,omitempty"`
-	// Redriven is the part of Indexed that failed first, and that rfsd redrive has delivered.
+	// Redriven is the number of documents in Indexed that failed first and that rfsd redrive has delivered.
 	Redriven int64 `json:"redriven,omitempty"`
 	cms.Counts
-	follows bool // it belongs to a chain of snapshots
+	follows bool // the session belongs to a chain of snapshots
 }
 
 // Phase is the outcome of one phase.
 type Phase struct {
-	Phase    string `json:"phase"` // as in --phases
+	Phase    string `json:"phase"` // name in --phases
 	State    string `json:"state"` // of the record
 	Attempts int    `json:"attempts,omitempty"`
 	Error    string `json:"error,omitempty"`
 }
 
-// Event is something that was reported once.
+// Event is a failure, retry or repair that was reported once.
 type Event struct {
 	Subject string    `json:"subject"`
 	Code    string    `json:"code"`
@@ -116,7 +115,7 @@ type Problem struct {
 	Shard  int    `json:"shard"` // -1: the whole index
 	Item   string `json:"item"`
 	Reason string `json:"reason"`
-	// Undelivered is how many documents of the shard, nested ones included, did not arrive; 0: not known.
+	// Undelivered is the number of documents of the shard, nested ones included, that did not arrive; 0: unknown.
 	Undelivered int64 `json:"documents_not_delivered,omitempty"`
 }
 
@@ -125,13 +124,13 @@ type shardChain struct {
 	open, failed bool
 	checks       []lucene.Check
 	counts       cms.Counts
-	tried        *shards.Tried // nil but in a trial run
-	ordinals     int64         // of the shard, likewise
+	tried        *shards.Tried // nil except in a trial run
+	ordinals     int64         // ordinals of the shard; set in a trial run
 	changes      *difference.Totals
-	live         int64 // documents of the shard, of one that failed; 0: not known
+	live         int64 // documents of a failed shard; 0: unknown
 }
 
-// Of sums up the phases, indices and items of a session.
+// Of returns the summary of a session, from the records of its phases, indices and items.
 func Of(ctx context.Context, of *phase.Session) (*Summary, error) {
 	coordinator := of.Coordinator
 	s := &Summary{Complete: true}
@@ -155,7 +154,7 @@ func Of(ctx context.Context, of *phase.Session) (*Summary, error) {
 		id, err := item.Range()
 		x := byIndex[id.Index]
 		if err != nil || x == nil {
-			continue // no item of this protocol
+			continue // not an item of this protocol
 		}
 		if chains[x.Index] == nil {
 			chains[x.Index] = map[int]*shardChain{}
@@ -205,7 +204,7 @@ func Of(ctx context.Context, of *phase.Session) (*Summary, error) {
 	return s, nil
 }
 
-// addPhases adds what the records of the phases say, and the events.
+// addPhases adds the records of the phases and the events.
 func (s *Summary) addPhases(ctx context.Context, of *phase.Session) error {
 	for _, name := range session.PhaseNames() {
 		row, err := phase.RowFor(name, "")
@@ -259,7 +258,7 @@ func (s *Summary) addPhases(ctx context.Context, of *phase.Session) error {
 	return nil
 }
 
-// indexSummaries are the indices of the session, without their documents.
+// indexSummaries returns the indices of the session, without the counts of their documents.
 func indexSummaries(ctx context.Context, of *phase.Session) (map[string]*Index, error) {
 	entries, err := of.Entries(ctx)
 	if err != nil {
@@ -318,7 +317,7 @@ func (s *Summary) addItem(x *Index, chain *shardChain, id cms.ItemID, item cms.I
 	return nil
 }
 
-// addChanges adds what changed in a shard.
+// addChanges adds the changes of a shard.
 func (s *Summary) addChanges(d *difference.Totals) {
 	if d == nil {
 		return
@@ -329,7 +328,7 @@ func (s *Summary) addChanges(d *difference.Totals) {
 	*s.Changes = s.Changes.Add(*d)
 }
 
-// addUndelivered adds to the first problem of a shard how many of its documents did not arrive.
+// addUndelivered adds the number of documents that did not arrive to the first problem of a shard.
 func (s *Summary) addUndelivered(x *Index, shard int, chain *shardChain) {
 	i := slices.IndexFunc(s.Problems, func(p Problem) bool { return p.Index == x.Index && p.Shard == shard })
 	if i >= 0 && chain.live > 0 {
@@ -337,7 +336,7 @@ func (s *Summary) addUndelivered(x *Index, shard int, chain *shardChain) {
 	}
 }
 
-// addArrival adds what the target lacks of an index. Of one that is gone no shard is done.
+// addArrival adds the missing documents of an index. If its target is missing, none of its shards counts as done.
 func (s *Summary) addArrival(x *Index) {
 	if x.Arrival == nil || x.Arrival.Problem == "" {
 		return
@@ -348,7 +347,7 @@ func (s *Summary) addArrival(x *Index) {
 	}
 }
 
-// addTried adds what a trial run measured of a shard. The whole shard has as many documents for each of its ordinals as the
+// addTried adds the measurements of a trial run for a shard. It assumes that the whole shard has as many documents per ordinal as the
 // sample.
 func (x *Index) addTried(chain *shardChain) {
 	if chain.tried == nil {
@@ -368,12 +367,12 @@ func (x *Index) addTried(chain *shardChain) {
 	x.Tried.Largest = max(x.Tried.Largest, bytes)
 }
 
-// addChains decides per shard, and combines the checksums of ranges that several items read.
+// addChains adds the outcome of each shard, and combines the checksums of file ranges that several items read.
 func (s *Summary) addChains(x *Index, chains map[int]*shardChain) {
 	for shard, chain := range chains {
 		x.addTried(chain)
-		if chain.changes == nil && x.follows { // it was sent as a whole
-			deleted := chain.counts.Deleted - chain.counts.Kept // only deletions are kept
+		if chain.changes == nil && x.follows { // all of its documents were sent
+			deleted := chain.counts.Deleted - chain.counts.Kept // Kept only counts deletions
 			chain.changes = &difference.Totals{Inserted: chain.counts.Indexed - deleted, Deleted: deleted}
 		}
 		s.addChanges(chain.changes)
