@@ -21,30 +21,29 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/summary"
 )
 
-// Migration runs all phases to their end in one process, and items in its slots.
+// Migration runs all phases to their end in one process, and works on items in its slots.
 type Migration struct {
 	*phase.Session
 	Slots int // 0: other processes work on the items, and this one waits until none is open
-	// Dead are the holders of former processes that are proven dead; their leases are
-	// freed immediately, and Freed, when not nil, is called when that is done.
+	// Dead are the holders of former processes that are known to be dead. Their leases are released at the start; then Freed, if not nil, is
+	// called.
 	Dead  []string
 	Freed func() error
-	// Unavailable is the time for which the target may be silent before the run gives up.
+	// Unavailable is how long the store or the target may be unavailable before the run fails.
 	Unavailable time.Duration
 
 	mu     sync.Mutex
 	paused map[string]string // index → why
-	freed  chan struct{}     // closed and replaced whenever a slot gives up a lease
+	freed  chan struct{}     // closed and replaced whenever a slot ends a lease
 
-	outage *retry.Outage // of the store and of the target
+	outage *retry.Outage // outage of the store or the target
 
-	sizes      map[string][]int64 // of the shards of an index in the repository, bytes; not changed while slots run
+	sizes      map[string][]int64 // repository sizes of the shards of an index, in bytes; not changed while slots run
 	ahead      *shards.Ahead
-	doneBefore bool // nothing was left to do when this process started
+	doneBefore bool // the session was complete when this process started
 }
 
-// Run does what the phases ask for until nothing is left. The summary is given whenever
-// the coordination store can be read, also with an error.
+// Run performs all phases until no work is left. It returns the summary whenever the coordination store can be read, even with an error.
 func (m *Migration) Run(ctx context.Context) (*summary.Summary, error) {
 	m.paused, m.freed, m.sizes = map[string]string{}, make(chan struct{}), map[string][]int64{}
 	m.ahead = shards.NewAhead(&m.Shards)
@@ -53,7 +52,7 @@ func (m *Migration) Run(ctx context.Context) (*summary.Summary, error) {
 	}
 	m.outage = m.newOutage()
 	err := Interrupted(ctx, m.toTheEnd(ctx))
-	// The summary is wanted also when the run was interrupted.
+	// Return the summary even if the run was interrupted.
 	sum, serr := summary.Of(context.WithoutCancel(ctx), m.Session)
 	if serr != nil {
 		return nil, errors.Join(err, serr)
@@ -67,8 +66,9 @@ func (m *Migration) Run(ctx context.Context) (*summary.Summary, error) {
 	return sum, err
 }
 
-// Interrupted replaces an error that only reports the end of ctx by an error that states how to continue, that the store is gone, or who wants no
-// work. The first one names the interrupted request.
+// Interrupted replaces an error that only reports the end of ctx (and names the interrupted request) by an error with the cause: the store
+// is
+// gone, an operator has paused the work, or the command can be run again to continue. It returns other errors unchanged.
 func Interrupted(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
 		return err
@@ -115,7 +115,7 @@ func (m *Migration) toTheEnd(ctx context.Context) error {
 	return m.audit(ctx)
 }
 
-// items blocks until no item is left that the slots, or other processes, can work on.
+// items blocks until neither the slots nor other processes have an item left to work on.
 func (m *Migration) items(ctx context.Context) error {
 	if m.Slots == 0 {
 		return m.await(ctx)
@@ -145,10 +145,10 @@ func (m *Migration) await(ctx context.Context) error {
 	}
 }
 
-// awaitEvery is the interval in which a process without slots counts the open items.
+// awaitEvery is the interval at which a process without slots counts the open items.
 const awaitEvery = time.Second
 
-// reclaim frees what former processes held that are proven dead.
+// reclaim releases the leases of former processes that are known to be dead.
 func (m *Migration) reclaim(ctx context.Context) error {
 	for _, dead := range m.Dead {
 		m.Log.InfoContext(ctx, "leases of a dead process are freed", "holder", dead)
@@ -169,8 +169,9 @@ func (m *Migration) isPaused(index string) bool {
 	return paused
 }
 
-// hints is the order of acquisitions, nil when nothing is wanted: the session's order, then the items of indices that the target
-// refuses for now, since each of them would hold a slot, and the items of paused indices.
+// hints returns the order of acquisitions; nil: any order. It is the session's order, but items of overloaded indices come later, since
+// each
+// of them would occupy a slot, and items of paused indices come last.
 func (m *Migration) hints() cms.Hints {
 	overloaded := m.Runner.Meter.Overloaded()
 	m.mu.Lock()
@@ -220,8 +221,7 @@ func (m *Migration) pauseIndex(index string, why error) {
 	}
 }
 
-// insist repeats a step, which may be done again, while the other side cannot answer: a busy target refuses requests for a
-// while (429).
+// insist retries an idempotent step while the store or the target is unavailable: a busy target rejects requests for a while (429).
 func (m *Migration) insist(ctx context.Context, step func() error) error {
 	return m.outage.Do(ctx, time.Second, m.Runner.Clock.Sleep, func(context.Context) error { return step() })
 }
@@ -232,7 +232,7 @@ func (m *Migration) newOutage() *retry.Outage {
 	}}
 }
 
-// wait lets time pass until a lease may be free, and logs the holder if it is another process.
+// wait blocks until a lease may be free, and logs the holder if it is another process.
 func (m *Migration) wait(ctx context.Context, none *cms.NoneAvailable, freed <-chan struct{}) {
 	if !strings.HasPrefix(none.Holder, m.Holder) {
 		m.Log.Info("waiting for the lease of another worker", "holder", none.Holder, "until", none.NextExpiry)
@@ -263,7 +263,7 @@ func (m *Migration) signalFreed() {
 	m.freed = make(chan struct{})
 }
 
-// audit proves that every chain of items is free of gaps before the run is called complete.
+// audit verifies that every chain of items is complete before the run is reported as complete. It creates missing items and works on them.
 func (m *Migration) audit(ctx context.Context) error {
 	if len(m.paused) > 0 {
 		names := make([]string, 0, len(m.paused))
@@ -310,7 +310,7 @@ func (m *Migration) audit(ctx context.Context) error {
 	}
 }
 
-// PausedError means that indices were left because the target refused their documents.
+// PausedError means that indices were left incomplete because the target rejected their documents.
 type PausedError struct {
 	Indices []string
 	Why     string

@@ -17,13 +17,13 @@ type rule struct {
 	rank    int
 }
 
-// maxPriority bounds a priority, so that first is beyond all of them.
+// maxPriority is the maximum absolute value of a priority, so that the indices of first always rank higher.
 const maxPriority = 1_000_000
 
-// IndexPriority puts items of wanted indices first: the indices in first in its order, then the others by
-// priority. An entry of first is a pattern; of priorities the same followed by =N,
-// where a higher N comes first and an index that none names has 0. Items that rank alike keep their
-// order, which is random, so that workers do not all reach for the same. Nil when nothing is wanted.
+// IndexPriority returns hints that put items of preferred indices first: the indices in first in its order, then the others by priority.
+// Entries of first are patterns. Entries of priorities are patterns followed by =N, where a higher N comes first; an index that none
+// matches
+// has 0. Items of equal rank keep their random order, so that workers do not compete for the same item. It returns nil without entries.
 func IndexPriority(first, priorities []string) (cms.Hints, error) {
 	var rules []rule
 	for i, entry := range first {
@@ -57,7 +57,7 @@ func IndexPriority(first, priorities []string) (cms.Hints, error) {
 	}, nil
 }
 
-// rankOf is the rank of the first rule that names the item's index, else 0.
+// rankOf returns the rank of the first rule that matches the item's index, or 0.
 func rankOf(it cms.Item, rules []rule, known map[string]int) int {
 	id, err := it.Range()
 	if err != nil {

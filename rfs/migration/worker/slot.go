@@ -17,7 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 )
 
-// small returns which items a slot leases together. ctx belongs to the slot.
+// small returns the limits for leasing small items as a group. ctx belongs to the slot.
 func (m *Migration) small(ctx context.Context) cms.Small {
 	return cms.Small{Items: engine.GroupItems, Bytes: engine.GroupBytes, More: func() bool { return ctx.Err() == nil }, Size: func(it cms.Item) int64 {
 		if id, err := it.Range(); err == nil && m.size(id) <= engine.GroupBytes/engine.GroupItems {
@@ -27,7 +27,7 @@ func (m *Migration) small(ctx context.Context) cms.Small {
 	}}
 }
 
-// size returns how many bytes the shard of an item takes in the repository; 0: unknown.
+// size returns the repository size of the item's shard in bytes; 0: unknown.
 func (m *Migration) size(id cms.ItemID) int64 {
 	if sizes := m.sizes[id.Index]; id.Shard < len(sizes) {
 		return sizes[id.Shard]
@@ -73,8 +73,8 @@ func (m *Migration) slot(ctx context.Context, n int) (err error) {
 		case err != nil:
 			return fmt.Errorf("acquire work: %w", err)
 		}
-		// Paused indices come last: if nothing else was leased, nothing else is free now.
-		begun, paused, err := m.beginable(ctx, group, leases)
+		// Paused indices come last in the order: if only these were leased, nothing else is free now.
+		begun, paused, err := m.startable(ctx, group, leases)
 		if err != nil {
 			return err
 		}
@@ -98,11 +98,13 @@ func (m *Migration) slot(ctx context.Context, n int) (err error) {
 	return nil
 }
 
-// beginable releases the leases that no work may start under now: items of paused indices, and items that have to be worked on
-// alone, or next to such an item. Leases whose release the store does not confirm are released again at the next acquisition. Each of the others has
-// entered Solo; after an error all are released.
-func (m *Migration) beginable(ctx context.Context, group *cms.Group, leases []*cms.Lease) (begun []*cms.Lease, paused bool, err error) {
-	giveBack := func(lease *cms.Lease) {
+// startable releases the leases on which work may not start now: items of paused indices, and items that must be worked on alone, or next
+// to
+// such an item. If the store does not confirm a release, the lease is released again at the next acquisition. Each returned lease has
+// entered
+// Solo. After an error all leases are released.
+func (m *Migration) startable(ctx context.Context, group *cms.Group, leases []*cms.Lease) (begun []*cms.Lease, paused bool, err error) {
+	release := func(lease *cms.Lease) {
 		rerr := lease.Release(ctx, cms.CausePause)
 		group.Left(ctx)
 		if rerr != nil && !errors.Is(rerr, fault.ErrUnavailable) {
@@ -116,11 +118,11 @@ func (m *Migration) beginable(ctx context.Context, group *cms.Group, leases []*c
 			begun = append(begun, lease)
 			continue
 		}
-		giveBack(lease)
+		release(lease)
 	}
 	if err != nil {
 		for _, lease := range begun {
-			giveBack(lease)
+			release(lease)
 			m.Solo.Leave()
 		}
 		begun = nil
@@ -128,12 +130,12 @@ func (m *Migration) beginable(ctx context.Context, group *cms.Group, leases []*c
 	return begun, paused, err
 }
 
-// workAll runs leases at the same time, each to its end. When the first of them is near its end, what comes next is opened ahead.
+// workAll runs leases concurrently, each to its end. When the first of them is near its end, the next shards are opened ahead.
 func (m *Migration) workAll(ctx context.Context, n int, group *cms.Group, leases []*cms.Lease) error {
 	held := make([]string, len(leases))
 	for i, lease := range leases {
 		if held[i] = lease.Item.ID; m.size(lease.ID) > shards.AheadBytes {
-			m.ahead.Keep(n, held) // the others would stay open for long
+			m.ahead.Keep(n, held) // the others would stay open for a long time
 		}
 	}
 	var all errgroup.Group
@@ -152,8 +154,8 @@ func (m *Migration) workAll(ctx context.Context, n int, group *cms.Group, leases
 	return all.Wait()
 }
 
-// openAhead opens the shards of the items that a slot will probably lease next, and drops what else it has opened, except for held,
-// the items that it works on.
+// openAhead opens the shards of the items that a slot will probably lease next. It closes the other shards that the slot has opened, except
+// for the items in held, on which it works.
 func (m *Migration) openAhead(ctx context.Context, n int, group *cms.Group, held []string) {
 	if m.Shards.VerifyFirst {
 		return
@@ -170,8 +172,8 @@ func (m *Migration) openAhead(ctx context.Context, n int, group *cms.Group, held
 	m.ahead.Open(ctx, n, m.Runner.Bulk.Existing, next)
 }
 
-// afterLease decides whether the run continues after a lease. An outage that ends a lease started after the lease's last progress. If
-// the lease made no progress, which may have another reason, the outage counts from the end of the lease.
+// afterLease decides whether the run continues after a lease. If the lease ended by an outage, the outage started at the lease's last
+// progress. Without progress, which may have another cause, it started at the end of the lease.
 func (m *Migration) afterLease(ctx context.Context, lease *cms.Lease, outcome engine.Outcome, err error) error {
 	defer m.signalFreed()
 	switch {
@@ -193,7 +195,7 @@ func (m *Migration) afterLease(ctx context.Context, lease *cms.Lease, outcome en
 		m.pause(ctx, time.Second, nil)
 		return nil
 	case outcome == engine.Lost && ctx.Err() == nil:
-		// The lease expires and the item is done again by the first worker that leases it.
+		// The lease expires, and the first worker that leases the item repeats the work.
 		m.Log.Warn("lease lost", "index", lease.ID.Index, "shard", lease.ID.Shard, "cursor", lease.ID.Cursor, "error", err)
 		return nil
 	case ctx.Err() != nil, err == nil:
