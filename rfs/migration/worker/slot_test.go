@@ -71,7 +71,7 @@ func TestMigration_PausedIndexBesideStoreThatIsAway(t *testing.T) {
 				}
 				begun, paused, err := func() ([]*cms.Lease, bool, error) {
 					group, leases := acquire("first")
-					return m.beginable(t.Context(), group, leases)
+					return m.startable(t.Context(), group, leases)
 				}()
 				if !paused || len(begun) != c.begun || errors.Is(err, c.fails) == (c.begun > 0) {
 					t.Fatalf("%d leases started, paused %v, %v", len(begun), paused, err)
