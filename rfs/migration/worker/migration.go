@@ -29,7 +29,7 @@ type Migration struct {
 	// called.
 	Dead  []string
 	Freed func() error
-	// Unavailable is how long the store or the target may be unavailable before the run fails.
+	// Unavailable is the time for which the store or the target may be unavailable before the run fails.
 	Unavailable time.Duration
 
 	mu     sync.Mutex
