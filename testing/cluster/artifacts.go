@@ -18,8 +18,8 @@ import (
 	"syscall"
 )
 
-// CacheDir is where assembled servers are kept: $RFSD_CACHE, else /var/cache/rfsd for root
-// (servers run as another user, who cannot read root's home), else the user's cache directory.
+// CacheDir returns the directory of assembled servers: $RFSD_CACHE, else /var/cache/rfsd for root (servers run as another user, who cannot
+// read root's home), else the user's cache directory.
 func CacheDir() (string, error) {
 	if dir := os.Getenv("RFSD_CACHE"); dir != "" {
 		return filepath.Abs(dir)
@@ -31,8 +31,9 @@ func CacheDir() (string, error) {
 	return filepath.Join(dir, "rfsd"), err
 }
 
-// assembled gives the directory of the cache with that name; build fills it when it is new.
-// Processes that want the same wait for each other; a half-built directory is never seen.
+// assembled returns the cache directory with that name. If it does not exist, build fills it first. Concurrent processes wait for each
+// other
+// and never see an incomplete directory.
 func assembled(name string, build func(dir string) error) (string, error) {
 	cache, err := CacheDir()
 	if err != nil {
@@ -64,7 +65,7 @@ func assembled(name string, build func(dir string) error) (string, error) {
 	if err == nil {
 		err = build(half)
 	}
-	if err == nil { // servers want it and may not create it there
+	if err == nil { // servers expect it and may not create it there
 		err = os.MkdirAll(filepath.Join(half, "plugins"), 0o755)
 	}
 	if err == nil {
@@ -76,7 +77,7 @@ func assembled(name string, build func(dir string) error) (string, error) {
 	return dir, nil
 }
 
-// ready says whether a server has been assembled before.
+// ready reports whether a server was assembled before.
 func ready(product, version string) bool {
 	cache, err := CacheDir()
 	if err != nil {
@@ -96,7 +97,7 @@ func (c coordinate) xml() string {
 	b.WriteString("<dependency>")
 	for i, v := range f {
 		fmt.Fprintf(&b, "<%s>", tags[i])
-		_ = xml.EscapeText(&b, []byte(v)) // a strings.Builder takes everything
+		_ = xml.EscapeText(&b, []byte(v)) // a strings.Builder returns no errors
 		fmt.Fprintf(&b, "</%s>", tags[i])
 	}
 	b.WriteString("</dependency>")
@@ -105,8 +106,8 @@ func (c coordinate) xml() string {
 
 const projectHead = `<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>`
 
-// fetch copies the artifacts of each part, and what they need at run time, into dir/part/jars.
-// The ordinary mvn client does it, with whatever settings it has.
+// fetch copies the artifacts of each part, with their runtime dependencies, into dir/part/jars. It runs the ordinary mvn client with the
+// user's settings.
 func fetch(ctx context.Context, dir string, parts map[string][]coordinate) error {
 	mvn, err := exec.LookPath("mvn")
 	if err != nil {
@@ -144,7 +145,7 @@ func write(name, content string) error {
 	return os.WriteFile(name, []byte(content), 0o644)
 }
 
-// unzip extracts an archive, dropping strip leading path elements, and only names that want takes.
+// unzip extracts the files of an archive for which want returns true, without the first strip elements of their paths.
 func unzip(archive, dir string, strip int, want func(name string) bool) error {
 	z, err := zip.OpenReader(archive)
 	if err != nil {
@@ -179,7 +180,7 @@ func extract(f *zip.File, to string) error {
 	return pour(in, to, f.Mode().Perm()|0o644)
 }
 
-// copyFile copies one file unless it is there already.
+// copyFile copies a file unless the copy exists.
 func copyFile(from, to string) error {
 	if _, err := os.Stat(to); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -224,7 +225,7 @@ func jdkHomes() (homes, looked []string, err error) {
 			return nil, nil, fmt.Errorf("pattern %q of directories of JDKs: %w", p, err)
 		}
 		for _, h := range found {
-			if !strings.HasPrefix(filepath.Base(h), ".") { // the shell's patterns leave these out, Go's do not
+			if !strings.HasPrefix(filepath.Base(h), ".") { // shell patterns do not match hidden files, Go's do
 				homes = append(homes, h)
 			}
 		}
@@ -233,10 +234,10 @@ func jdkHomes() (homes, looked []string, err error) {
 	return homes, looked, nil
 }
 
-// remedy is the one command that installs what a node needs.
+// remedy is the command that installs what a node needs.
 const remedy = "run as root: testing/setup.sh packages"
 
-// javaHome finds a JDK with a version from low to high.
+// javaHome returns the directory of a JDK with a version from low to high.
 func javaHome(low, high int) (string, error) {
 	homes, looked, err := jdkHomes()
 	if err != nil {

@@ -1,6 +1,5 @@
-// Package cluster boots real OpenSearch and Elasticsearch nodes for tests, from published
-// Maven artifacts, without containers. Nodes listen on loopback only, on free ports, and
-// die with the process that started them. DESIGN.md says what is assembled from what.
+// Package cluster boots real OpenSearch and Elasticsearch nodes for tests, from published Maven artifacts, without containers. Nodes listen
+// on loopback only, on free ports, and are killed with the process that started them. DESIGN.md lists the parts of each version.
 package cluster
 
 import (
@@ -17,7 +16,7 @@ import (
 	"github.com/rfsd/rfsd/testing/draw"
 )
 
-// ErrMissing is the reason for a skip: this machine lacks something that a node needs.
+// ErrMissing is the reason why a test is skipped: this machine lacks something that a node needs.
 var ErrMissing = errors.New("missing on this machine")
 
 // Node is one running server.
@@ -25,8 +24,8 @@ type Node struct {
 	URL     string // http://127.0.0.1:port, https for a secured node
 	Product string // opensearch or elasticsearch
 	Version string
-	Dir     string // working directory with data, logs and repos; "" for a node that the test did not start
-	Repos   string // directory that fs repositories may use (path.repo); "" when not known
+	Dir     string // working directory with data, logs and repos; "" if the test did not start the node
+	Repos   string // directory for fs repositories (path.repo); "" if unknown
 
 	// The user, authority and client certificate of a secured node; empty otherwise.
 	Username, Password          string
@@ -47,9 +46,9 @@ func Setting(key, value string) Option {
 // Heap sets the Java heap, such as "1g"; 512m is the default.
 func Heap(size string) Option { return func(s *spec) { s.heap = size } }
 
-// Collector sets the garbage collector, such as "G1", the servers' own default; "Serial" is ours, for it is small.
-// Under load it matters: with Serial, OpenSearch's circuit breaker would count garbage as memory in use, and counts reserved memory
-// only.
+// Collector sets the garbage collector. The default is "Serial", which needs little memory; the servers' own default is "G1". Under load
+// with
+// Serial, OpenSearch's circuit breaker would count garbage as used memory, so it is set to count reserved memory only.
 func Collector(name string) Option { return func(s *spec) { s.collector = name } }
 
 // Secured adds TLS, basic auth and an admin client certificate (OpenSearch 1.x and 2.x only).
@@ -58,37 +57,36 @@ func Secured() Option { return func(s *spec) { s.secured = true } }
 // Port sets the HTTP port on loopback of a single node; a free one is the default.
 func Port(port int) Option { return func(s *spec) { s.port = port } }
 
-// RepoDir allows fs repositories below a further directory.
+// RepoDir permits fs repositories in another directory.
 func RepoDir(dir string) Option { return func(s *spec) { s.repos = append(s.repos, dir) } }
 
-// spec is what a node is started from.
+// spec describes how to start a node.
 type spec struct {
 	product, version string
 	heap             string
 	collector        string // "" for Serial
 	secured          bool
 	settings, repos  []string
-	data             string // directory to start from, "" for none
-	port             int    // HTTP port, 0 for a free one
+	data             string // data directory to copy; "": none
+	port             int    // HTTP port; 0: a free one
 	place            place
 	peers            []place // all nodes of the cluster; empty for a single node
 }
 
-// OpenSearch gives a running OpenSearch node. Without options the node is shared by all
-// tests of this process, or is the one named by RFSD_TEST_OPENSEARCH_<version with _ for .>.
-// The test is skipped when the machine cannot run it, or RFSD_TESTS does not draw it.
+// OpenSearch returns a running OpenSearch node. Without options the node is shared by all tests of this process, or is the node at
+// RFSD_TEST_OPENSEARCH_<version with _ for .>. The test is skipped if the machine cannot run it, or if RFSD_TESTS does not select it.
 func OpenSearch(t testing.TB, version string, opts ...Option) *Node {
 	t.Helper()
 	return give(t, "opensearch", version, opts)
 }
 
-// Elasticsearch is OpenSearch for Elasticsearch (RFSD_TEST_ELASTICSEARCH_…).
+// Elasticsearch is like OpenSearch for Elasticsearch (RFSD_TEST_ELASTICSEARCH_…).
 func Elasticsearch(t testing.TB, version string, opts ...Option) *Node {
 	t.Helper()
 	return give(t, "elasticsearch", version, opts)
 }
 
-// drawn skips a test that is not to use a real server now.
+// drawn skips a test that is not selected to use a real server.
 func drawn(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
@@ -110,7 +108,7 @@ func give(t testing.TB, product, version string, opts []Option) *Node {
 	return n
 }
 
-// bootTime covers a first download as well.
+// bootTime is the timeout of booting a node, including a first download.
 const bootTime = 15 * time.Minute
 
 func check(t testing.TB, err error) {
@@ -123,14 +121,13 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// shared keeps the nodes that all tests of a process use. They are not stopped by a test:
-// the kernel kills them with the process (parent death signal).
+// shared holds the nodes that all tests of a process use. No test stops them: the kernel kills them with the process (parent death signal).
 type shared struct {
 	mu    sync.Mutex
 	nodes map[string]func() (*Node, error)
 }
 
-// sharedNodes lives as long as the test binary: a node takes up to 45 s to start.
+// sharedNodes is global because a node takes up to 45 s to start.
 var sharedNodes = &shared{nodes: map[string]func() (*Node, error){}}
 
 func (s *shared) get(ctx context.Context, product, version string) (*Node, error) {
@@ -153,7 +150,7 @@ func (s *shared) get(ctx context.Context, product, version string) (*Node, error
 	return start()
 }
 
-// allowed says why a test may not boot a node: what is not in the cache is only downloaded when RFSD_E2E is set.
+// allowed returns an error if a test may not boot a node: missing artifacts are only downloaded if RFSD_E2E is set.
 func allowed(product, version string) error {
 	if os.Getenv("RFSD_E2E") != "" || ready(product, version) {
 		return nil
@@ -162,15 +159,15 @@ func allowed(product, version string) error {
 		product, version, ErrMissing)
 }
 
-// variable names the environment variable that holds the URL of a running node.
+// variable returns the name of the environment variable with the URL of a running node.
 func variable(product, version string) string {
 	return "RFSD_TEST_" + strings.ToUpper(product) + "_" + strings.ReplaceAll(version, ".", "_")
 }
 
-// adopt uses a node that runs already, if it is of the wanted version.
+// adopt returns a running node if it has the wanted version.
 func adopt(ctx context.Context, product, version, url string) (*Node, error) {
 	n := &Node{URL: strings.TrimSuffix(url, "/"), Product: product, Version: version}
-	// GET / is not served by every assembly of Elasticsearch.
+	// Some assemblies of Elasticsearch do not serve GET /.
 	b, err := n.Send(ctx, "GET", "/_cat/nodes?h=version", "", nil)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", variable(product, version), err)
@@ -181,8 +178,9 @@ func adopt(ctx context.Context, product, version, url string) (*Node, error) {
 	return n, nil
 }
 
-// Boot assembles and starts a node and waits for it. The caller stops it; it dies with the
-// calling process in any case. ErrMissing says what this machine lacks.
+// Boot assembles and starts a node, and blocks until it is ready. The caller must stop it; in any case it is killed with the calling
+// process.
+// An ErrMissing names what this machine lacks.
 func Boot(ctx context.Context, product, version string, opts ...Option) (*Node, error) {
 	nodes, err := BootNodes(ctx, product, version, 1, opts...)
 	if err != nil {
@@ -202,7 +200,7 @@ func (s *spec) prepare(ctx context.Context) (*launch, error) {
 	return nil, fmt.Errorf("unknown product %q", s.product)
 }
 
-// Stop ends the node, waits for it and removes its files. A node that the test did not start is left alone.
+// Stop ends the node, waits for it and removes its files. It does nothing for a node that the test did not start.
 func (n *Node) Stop() error {
 	if n.process != nil {
 		n.process.stop()
@@ -213,21 +211,21 @@ func (n *Node) Stop() error {
 	return os.RemoveAll(n.Dir)
 }
 
-// Kill ends the node as a crash does (SIGKILL) and keeps its files until Stop.
+// Kill kills the node (SIGKILL) and keeps its files until Stop.
 func (n *Node) Kill() {
 	if n.process != nil {
 		n.process.kill()
 	}
 }
 
-// Wait returns when the node has ended.
+// Wait blocks until the node has ended.
 func (n *Node) Wait() {
 	if n.process != nil {
 		<-n.process.ended
 	}
 }
 
-// PID of the server, 0 for one that the test did not start.
+// PID returns the process id of the server; 0 if the test did not start it.
 func (n *Node) PID() int {
 	if n.process == nil {
 		return 0
@@ -235,7 +233,7 @@ func (n *Node) PID() int {
 	return n.process.cmd.Process.Pid
 }
 
-// Versions lists what Boot knows to assemble, but for versions that only fixtures and sources of the benchmark are made with.
+// Versions returns the versions that Boot can assemble, except for versions used only for fixtures and sources of the benchmark.
 func Versions(product string) []string {
 	var all []string
 	switch product {

@@ -7,8 +7,7 @@ import (
 	"path/filepath"
 )
 
-// DataFrom starts the node on a copy of a data directory that another node left behind (Node.Dir/data),
-// as an upgrade in place does.
+// DataFrom starts the node on a copy of another node's data directory (Node.Dir/data), as an in-place upgrade does.
 func DataFrom(dir string) Option { return func(s *spec) { s.data = dir } }
 
 // takeData copies the data of the earlier node.

@@ -19,17 +19,17 @@ import (
 //go:embed launch/*.txt
 var launchers embed.FS
 
-// recipe says what a version is assembled from.
+// recipe describes how a version is assembled.
 type recipe struct {
 	artifacts []coordinate
-	zip       bool     // a distribution; its jars, modules included, become one class path
-	program   string   // launcher; "" runs the distribution's own script
+	zip       bool     // the version is a distribution; its jars, including modules, become one class path
+	program   string   // launcher; "": the distribution's own script
 	modules   []string // folders below modules/ of a distribution that go on the class path
-	without   []string // prefixes of jars that must not be there
+	without   []string // prefixes of jars to leave out
 	low, high int      // JDK versions
-	java      []string // further options of the JVM
+	java      []string // additional JVM options
 	transport string   // name of the setting for the transport port
-	rare      bool     // only fixtures are made with it
+	rare      bool     // used for fixtures only
 }
 
 func plugins(version string, names ...string) []coordinate {
@@ -89,7 +89,7 @@ var recipes = map[string]recipe{
 	},
 }
 
-// candidates are plugin classes of all versions; the launcher takes those it finds on the class path.
+// candidates are plugin classes of all versions; the launcher loads the ones on the class path.
 var candidates = []string{
 	"org.elasticsearch.transport.Netty4Plugin",
 	"org.elasticsearch.transport.netty4.Netty4Plugin",
@@ -179,7 +179,7 @@ func JDK(product, version string) (string, error) {
 		if major(version) >= 3 {
 			return javaHome(21, 99)
 		}
-		return javaHome(17, 20) // the security manager of 1.x and 2.x is gone later
+		return javaHome(17, 20) // later JDKs have no security manager, which 1.x and 2.x need
 	}
 	r, ok := recipes[version]
 	if !ok {
@@ -221,7 +221,7 @@ func elasticsearch(ctx context.Context, s *spec) (*launch, error) {
 	return &launch{node: n, java: filepath.Join(java, "bin", "java"), args: args, dir: n.Dir}, nil
 }
 
-// arguments are settings as key=value, and the plugins to load.
+// arguments returns the settings as key=value, and the plugins to load.
 func (s *spec) arguments(n *Node, r recipe) []string {
 	args := []string{"path.home=" + n.Dir, "http.max_content_length=64mb", fmt.Sprintf("%s=%d", r.transport, s.place.transport)}
 	for _, line := range s.config(n) {
@@ -243,7 +243,7 @@ func (s *spec) arguments(n *Node, r recipe) []string {
 	return append(args, s.settings...)
 }
 
-// distribution starts a node by the script of its own distribution.
+// distribution starts a node with the script of its distribution.
 func (s *spec) distribution(n *Node, dist, java string) (*launch, error) {
 	conf := filepath.Join(n.Dir, "config")
 	sub, err := fs.Sub(os.DirFS(dist), "config")
@@ -274,8 +274,8 @@ func (s *spec) distribution(n *Node, dist, java string) (*launch, error) {
 	}, nil
 }
 
-// withoutLogs takes the log of the garbage collector out of a file of options: it would be written below the distribution, where servers
-// may not write.
+// withoutLogs removes the garbage collector's log from a file of JVM options: it would be written into the distribution, where servers may
+// not write.
 func withoutLogs(name string) error {
 	b, err := os.ReadFile(name)
 	if err != nil {

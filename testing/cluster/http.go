@@ -12,8 +12,8 @@ import (
 	"github.com/rfsd/rfsd/testing/rest"
 )
 
-// Client gives a plain client for the node: any certificate authority of the node is trusted and
-// its user is signed in. It is not the project's own client.
+// Client returns a plain HTTP client that trusts the node's certificate authority and authenticates as its user. It does not use the
+// project's own client.
 func (n *Node) Client() (rest.Client, error) {
 	if n.CACert == "" {
 		return rest.Client{URL: n.URL}, nil
@@ -48,8 +48,9 @@ func (n *Node) JSON(ctx context.Context, method, path string, body, out any) err
 	return c.JSON(ctx, method, path, body, out)
 }
 
-// Snapshot registers an fs repository in its own directory below Repos, takes a snapshot of
-// the indices (all when empty) and gives the directory of the repository.
+// Snapshot registers an fs repository in a directory of its own below Repos, takes a snapshot of the indices (all if empty), and returns
+// the
+// directory of the repository.
 func (n *Node) Snapshot(ctx context.Context, repo, snapshot, indices string) (string, error) {
 	if n.Repos == "" {
 		return "", fmt.Errorf("node %s has no directory for repositories", n.URL)

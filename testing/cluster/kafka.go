@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// KafkaVersion is the broker's.
+// KafkaVersion is the version of the broker.
 const KafkaVersion = "3.9.1"
 
 // Broker is a running Kafka broker with its controller, in one JVM. It listens on loopback.
 type Broker struct {
-	Address  string // without TLS and authentication
+	Address  string // no TLS, no authentication
 	Secured  string // TLS, with PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512
-	Login    string // the same without TLS
+	Login    string // like Secured, without TLS
 	Dir      string
 	CACert   string // PEM file
 	Username string
@@ -31,7 +31,7 @@ type Broker struct {
 	process *process
 }
 
-// Kafka gives a broker of its own, stopped when the test ends.
+// Kafka returns a broker for this test alone, which is stopped when the test ends.
 func Kafka(t testing.TB) *Broker {
 	t.Helper()
 	if testing.Short() {
@@ -68,7 +68,7 @@ func kafkaDist(ctx context.Context) (string, error) {
 const kafkaLog4j = "log4j.rootLogger=WARN, stdout\nlog4j.appender.stdout=org.apache.log4j.ConsoleAppender\n" +
 	"log4j.appender.stdout.layout=org.apache.log4j.PatternLayout\nlog4j.appender.stdout.layout.ConversionPattern=[%d] %p %m (%c)%n\n"
 
-// BootKafka starts a broker, and returns when it accepts connections.
+// BootKafka starts a broker and blocks until it accepts connections.
 func BootKafka(ctx context.Context) (*Broker, error) {
 	java, err := javaHome(11, 22)
 	if err != nil {
@@ -113,7 +113,7 @@ func BootKafka(ctx context.Context) (*Broker, error) {
 	return b, nil
 }
 
-// configure writes certificates and the configuration, and returns its file.
+// configure writes certificates and the configuration, and returns the path of the latter.
 func (b *Broker) configure(controller string) (string, error) {
 	conf := filepath.Join(b.Dir, "config")
 	certs := filepath.Join(conf, "certs")
@@ -157,7 +157,7 @@ func (b *Broker) configure(controller string) (string, error) {
 	return file, write(file, strings.Join(lines, "\n")+"\n")
 }
 
-// Start starts a broker that was stopped, on its files and ports, and returns when it accepts connections.
+// Start restarts a stopped broker with its files and ports, and blocks until it accepts connections.
 func (b *Broker) Start(ctx context.Context) (err error) {
 	if b.process, err = start(b.launch); err != nil {
 		return err
@@ -181,7 +181,7 @@ func (b *Broker) Start(ctx context.Context) (err error) {
 	}
 }
 
-// Halt stops the broker as an operator does. Start starts it again.
+// Halt stops the broker gracefully. Start starts it again.
 func (b *Broker) Halt() { b.process.stop() }
 
 // Stop ends the broker and removes its files.

@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// OpenSearchNodes gives a cluster of count OpenSearch nodes of its own, stopped when the test ends.
-// Any of them answers for the cluster; Kill and Restart make one crash and come back.
+// OpenSearchNodes returns a cluster of count OpenSearch nodes for this test alone, which are stopped when the test ends. Any of them
+// answers
+// for the cluster; Kill and Restart simulate a crash and a recovery.
 func OpenSearchNodes(t testing.TB, version string, count int, opts ...Option) []*Node {
 	t.Helper()
 	return giveNodes(t, "opensearch", version, count, opts)
@@ -33,8 +34,7 @@ func giveNodes(t testing.TB, product, version string, count int, opts []Option) 
 	return nodes
 }
 
-// BootNodes is Boot for a cluster of count nodes (OpenSearch only, not secured); it returns when
-// every node sees all of them.
+// BootNodes is like Boot for a cluster of count nodes (OpenSearch only, without security). It blocks until every node sees all of them.
 func BootNodes(ctx context.Context, product, version string, count int, opts ...Option) ([]*Node, error) {
 	s := spec{product: product, version: version, heap: "512m"}
 	for _, o := range opts {
@@ -83,8 +83,7 @@ func stopAll(nodes []*Node) error {
 	return err
 }
 
-// Restart starts a node again, on its files and ports, after it was killed, and waits until it is part of
-// its cluster.
+// Restart starts a killed node again, with its files and ports, and blocks until it has rejoined its cluster.
 func (n *Node) Restart(ctx context.Context) error {
 	if n.launch == nil {
 		return fmt.Errorf("node %s was not started by this test", n.URL)
@@ -101,10 +100,10 @@ func (n *Node) Restart(ctx context.Context) error {
 	return nil
 }
 
-// readyTime is how long a server may take to answer; where several start at the same time on two cores it needs over a minute.
+// readyTime is the timeout for a server to answer. If several start concurrently on two cores, they need more than a minute.
 const readyTime = 6 * time.Minute
 
-// wait returns when the node answers, bears the name we gave it and sees as many nodes.
+// wait blocks until the node answers with its name and sees count nodes.
 func (n *Node) wait(ctx context.Context, count int) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTime)
 	defer cancel()
@@ -133,7 +132,7 @@ func (n *Node) wait(ctx context.Context, count int) error {
 	}
 }
 
-// nodeNames asks who answers there. GET / is not served by every assembly.
+// nodeNames returns the names of the nodes in the cluster. Some assemblies do not serve GET /.
 func (n *Node) nodeNames(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// module is a published plugin that older zips lack; its descriptor is written here.
+// module is a published plugin that older distributions lack; its descriptor is generated.
 type module struct {
 	artifact, name, class, extends string
 }
 
-// openSearchModules are what a plain installation has beyond the transport, as far as migrations need it.
+// openSearchModules are the modules of a plain installation, besides the transport, that migrations need.
 var openSearchModules = []module{
 	{"lang-painless", "lang-painless", "org.opensearch.painless.PainlessPlugin", ""},
 	{"reindex-client", "reindex", "org.opensearch.index.reindex.ReindexPlugin", ""},
@@ -28,14 +28,14 @@ var openSearchModules = []module{
 	{"lang-mustache-client", "lang-mustache", "org.opensearch.script.mustache.MustachePlugin", ""},
 }
 
-// jarsOnly is the version whose server itself writes index.codec zstd and zstd_no_dict, which older ones lack and later ones have in
-// a plugin. Neither that plugin nor the zip of this version is served as an artifact, so this version is made of jars.
+// jarsOnly is the version whose server itself supports index.codec zstd and zstd_no_dict; older versions lack them, later ones have them in
+// a plugin. Neither that plugin nor the zip of this version is published as an artifact, so it is assembled from jars.
 const jarsOnly = "2.9.0"
 
-// transport is the one module that jarsOnly is given, without which no node answers.
+// transport is the only module added to jarsOnly, because no node answers without it.
 var transport = module{"transport-netty4-client", "transport-netty4", "org.opensearch.transport.Netty4Plugin", ""}
 
-// complete is the version whose published zip holds every module; its security policies serve older ones.
+// complete is the version whose published zip contains every module; its security policies are used for older ones.
 const complete = "3.8.0"
 
 func major(version string) int {
@@ -77,7 +77,7 @@ func openSearchDist(ctx context.Context, version string) (string, error) {
 		}
 		jars := filepath.Join(work, "dist", "jars")
 		if version == jarsOnly {
-			// The server wants a directory bin, too, and may not create it there.
+			// The server expects a directory bin, too, and may not create it there.
 			err = errors.Join(os.CopyFS(filepath.Join(dir, "lib"), os.DirFS(jars)), os.Mkdir(filepath.Join(dir, "bin"), 0o755))
 		} else {
 			err = unzip(filepath.Join(jars, "opensearch-"+version+".zip"), dir, 1, nil)
@@ -115,7 +115,7 @@ func addModule(dist, jars, version string, m module) error {
 	for _, jar := range found {
 		base := filepath.Base(jar)
 		if _, err := os.Stat(filepath.Join(dist, "lib", base)); err == nil {
-			continue // the same class may not lie in two places
+			continue // a class must not be on the class path twice
 		}
 		if err := copyFile(jar, filepath.Join(to, base)); err != nil {
 			return err
@@ -167,7 +167,7 @@ func openSearch(ctx context.Context, s *spec) (*launch, error) {
 	}
 	conf = append(conf, fmt.Sprintf("transport.port: %d", s.place.transport), "bootstrap.memory_lock: false", "node.store.allow_mmap: false")
 	conf = append(conf, s.discovery()...)
-	if s.collector == "" { // nothing would be collected while the breaker counts garbage and refuses every request
+	if s.collector == "" { // with Serial the breaker would count garbage and reject every request before a collection
 		conf = append(conf, "indices.breaker.total.use_real_memory: false")
 	}
 	for _, kv := range s.settings {
@@ -195,7 +195,7 @@ func openSearch(ctx context.Context, s *spec) (*launch, error) {
 	return &launch{node: n, java: filepath.Join(java, "bin", "java"), args: args, dir: dist}, nil
 }
 
-// discovery says with whom the node forms a cluster.
+// discovery returns the settings by which the node finds the other nodes.
 func (s *spec) discovery() []string {
 	if len(s.peers) == 0 {
 		return []string{"discovery.type: single-node"}
@@ -212,7 +212,7 @@ func (s *spec) discovery() []string {
 	return []string{"discovery.seed_hosts: [" + strings.Join(seeds, ",") + "]", first + ": [" + strings.Join(names, ",") + "]"}
 }
 
-// newNode makes the working directory of the node at the place of the spec.
+// newNode creates the working directory of a node.
 func newNode(s *spec) (*Node, error) {
 	dir, err := workDir(os.TempDir())
 	if err != nil {
@@ -228,7 +228,7 @@ func newNode(s *spec) (*Node, error) {
 	return n, nil
 }
 
-// config gives the settings that every product and version understands.
+// config returns the settings that every product and version accepts.
 func (s *spec) config(n *Node) []string {
 	repos := append([]string{n.Repos}, s.repos...)
 	name := n.name

@@ -13,18 +13,19 @@ import (
 	"syscall"
 )
 
-// place is where a node listens, and its name.
+// place is the address and the name of a node.
 type place struct {
 	name            string
 	http, transport int
 }
 
-// Ports are taken below 32768, where Linux and others begin to hand out ports for outgoing connections:
-// a node needs seconds until it listens, and must find its port free then.
+// lowPort and highPort bound the ports of nodes. They are below 32768, where Linux and others start assigning ports to outgoing
+// connections:
+// a node takes seconds until it listens, and its port must still be free then.
 const lowPort, highPort = 20000, 32768
 
-// FreeAddress returns an address on loopback where nothing listens, of such a port. Meanwhile this process starts no other: the copy
-// of the listener in a child that has not executed its program yet would keep the port taken.
+// FreeAddress returns a free address on loopback with a port in that range. It blocks the start of other processes meanwhile, because a
+// forked child that has not yet executed its program holds a copy of the listener and keeps the port in use.
 func FreeAddress() (string, error) {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
@@ -35,15 +36,16 @@ func FreeAddress() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// tried counts the ports that this process has tried, from a random one on: a port that was found free comes again only after all
-// others, however late it is used.
+// tried is a counter of the ports that this process has tried, starting with a random one. So a port that was found free is only reused
+// after
+// all others, however late its user starts.
 var tried = func() *atomic.Uint32 {
 	var n atomic.Uint32
 	n.Store(rand.Uint32N(highPort - lowPort))
 	return &n
 }()
 
-// listenBelow listens on a free port of those.
+// listenBelow listens on a free port in the range.
 func listenBelow() (l net.Listener, err error) {
 	for range 1000 {
 		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", lowPort+tried.Add(1)%(highPort-lowPort))); err == nil {
@@ -53,13 +55,13 @@ func listenBelow() (l net.Listener, err error) {
 	return nil, fmt.Errorf("free port: %w", err)
 }
 
-// free finds places on loopback where no process listens, the first with the given HTTP port unless that is 0.
+// free returns free places on loopback; the first has the given HTTP port unless that is 0.
 func free(count, port int) ([]place, error) {
 	syscall.ForkLock.RLock() // as in FreeAddress
 	defer syscall.ForkLock.RUnlock()
 	var held []net.Listener
 	defer func() {
-		for _, l := range held { // all are held until every one is found
+		for _, l := range held { // all listeners are held until every place is found
 			_ = l.Close()
 		}
 	}()
@@ -99,10 +101,10 @@ func free(count, port int) ([]place, error) {
 	return places, nil
 }
 
-// dirPrefix and the process that owns the node begin the name of a working directory.
+// dirPrefix is the prefix of working directories; the id of the owning process follows.
 const dirPrefix = "rfsd-node-"
 
-// workDir makes the directory of one node below tmp, with its subdirectories, and removes those of ended processes.
+// workDir creates the working directory of a node below tmp, with its subdirectories, and removes directories of ended processes.
 func workDir(tmp string) (string, error) {
 	if err := sweep(tmp); err != nil {
 		return "", err
@@ -119,8 +121,9 @@ func workDir(tmp string) (string, error) {
 	return dir, os.Chmod(dir, 0o755)
 }
 
-// sweep removes what nodes left behind whose owner, and they with it, were killed. What cannot be removed
-// is another user's, or a node is just ending there: the next sweep finds it.
+// sweep removes directories of nodes whose owner was killed. A directory that cannot be removed belongs to another user or to a node that
+// is
+// still stopping; the next sweep removes it.
 func sweep(tmp string) error {
 	left, err := filepath.Glob(filepath.Join(tmp, dirPrefix+"*-*"))
 	if err != nil {

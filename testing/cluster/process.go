@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// launch is a command that is ready to run and the node it will be.
+// launch is a command that is ready to run, with its node.
 type launch struct {
 	node *Node
 	java string
@@ -27,10 +27,10 @@ type process struct {
 	ended chan struct{}
 }
 
-// unprivileged is the user that servers run as when the tests run as root, which servers refuse.
+// unprivileged is the user id of servers if the tests run as root, because servers refuse to run as root.
 const unprivileged = 65534
 
-// start runs the command in a process group of its own.
+// start runs the command in its own process group.
 func start(l *launch) (*process, error) {
 	if os.Geteuid() == 0 {
 		err := filepath.WalkDir(l.node.Dir, func(path string, _ os.DirEntry, err error) error {
@@ -56,14 +56,14 @@ func start(l *launch) (*process, error) {
 	p := &process{cmd: cmd, log: logName, ended: make(chan struct{})}
 	started := make(chan error)
 	go func() {
-		// The parent death signal comes when the thread that started the child ends: keep it as long.
+		// The parent death signal is sent when the thread that started the child ends, so keep that thread alive.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer close(p.ended)
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // the status of a server that was told to stop says nothing
+			_ = cmd.Wait() // the exit status of a stopped server does not matter
 		}
 	}()
 	if err := <-started; err != nil {
@@ -72,7 +72,7 @@ func start(l *launch) (*process, error) {
 	return p, nil
 }
 
-// stop asks the server to end and makes it after ten seconds.
+// stop asks the server to end, and kills it after ten seconds.
 func (p *process) stop() {
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM)
 	select {
@@ -82,13 +82,13 @@ func (p *process) stop() {
 	p.kill()
 }
 
-// kill ends the whole group at once. Groups that are gone already are no error.
+// kill kills the whole process group. It ignores groups that have already ended.
 func (p *process) kill() {
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 	<-p.ended
 }
 
-// tail gives the end of the log.
+// tail returns the end of the log.
 func (p *process) tail() string {
 	f, err := os.Open(p.log)
 	if err != nil {

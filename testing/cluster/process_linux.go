@@ -5,10 +5,10 @@ import (
 	"syscall"
 )
 
-// diesWithParent: the kernel tells a node that the process which started it died.
+// diesWithParent states that the kernel kills a node when the process that started it ends.
 const diesWithParent = true
 
-// attributes: a group of its own, killed when this process dies, never root.
+// attributes returns attributes for a process in its own group, killed with this process, and never running as root.
 func attributes() *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if os.Geteuid() == 0 {

@@ -6,5 +6,5 @@ import "syscall"
 
 const diesWithParent = false
 
-// attributes: a group of its own. Without a parent death signal a killed test leaves its nodes behind.
+// attributes returns attributes for a process in its own group. Without a parent death signal, a killed test leaves its nodes running.
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -20,7 +20,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The only user of a secured node. Its password guards a test server on loopback.
+// Credentials of the only user of a secured node. The password protects a test server on loopback.
 const (
 	securedUser     = "admin"
 	securedPassword = "Lab-passw0rd!"
@@ -28,7 +28,7 @@ const (
 	securedHash = "$2a$10$fqDOQGFjRV1BBJqeDbyvbuq5Ub6mrk6THConIwhJKpMIza8u9yV3u"
 )
 
-// securedDist is the distribution with the security plugin.
+// securedDist returns the distribution with the security plugin.
 func securedDist(ctx context.Context, version, plain string) (string, error) {
 	if major(version) > 2 {
 		return "", fmt.Errorf("no security plugin of %s is published as an artifact: %w", version, ErrMissing)
@@ -51,7 +51,7 @@ func securedDist(ctx context.Context, version, plain string) (string, error) {
 	})
 }
 
-// secure writes certificates, the user and the plugin's configuration, and gives the settings of the node.
+// secure writes certificates, the user and the plugin's configuration, and returns the settings of the node.
 func secure(n *Node, dist string) ([]string, error) {
 	conf := filepath.Join(n.Dir, "config")
 	sub, err := fs.Sub(os.DirFS(dist), "plugins/opensearch-security/config")
@@ -126,7 +126,7 @@ func acceptTokens(path string) error {
 	return os.WriteFile(path, b, 0o644)
 }
 
-// writeCertificates makes an authority and certificates for the node and the admin client.
+// writeCertificates creates a certificate authority and certificates for the node and the admin client.
 func writeCertificates(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

@@ -18,7 +18,7 @@ const (
 	azuriteProgram = "node_modules/.bin/azurite-blob"
 )
 
-// InstallAzurite returns the path of Azurite and installs it in the user's cache when there is none. It needs Node.js with npm.
+// InstallAzurite returns the path of Azurite, and installs it in the user's cache if it is missing. It needs Node.js with npm.
 func InstallAzurite(ctx context.Context) (string, error) {
 	return install(azuriteFolder, azuriteProgram, func(dir string) *exec.Cmd {
 		root := filepath.Dir(filepath.Dir(dir))
@@ -29,12 +29,12 @@ func InstallAzurite(ctx context.Context) (string, error) {
 // Azurite is a running server of Azure Blob Storage.
 type Azurite struct {
 	Account  string
-	Endpoint string // with the account
-	KeyFile  string // holds the key of the account
+	Endpoint string // includes the account
+	KeyFile  string // file with the key of the account
 	client   *azblob.Client
 }
 
-// StartAzurite starts an empty server with a container "bucket". It skips the test when the server is not installed.
+// StartAzurite starts an empty server with a container "bucket". It skips the test if the server is not installed.
 func StartAzurite(t testing.TB) Azurite {
 	t.Helper()
 	bin, err := Binary(azuriteFolder, azuriteProgram)
@@ -48,7 +48,7 @@ func StartAzurite(t testing.TB) Azurite {
 	}
 	at := t.TempDir()
 	address := Run(t, func(host, port string) *exec.Cmd {
-		// The SDK names a version of the protocol that is newer than the server; what is used of it is not.
+		// The SDK requests a protocol version newer than the server, but uses none of its features.
 		cmd := exec.Command(bin, "--blobHost", host, "--blobPort", port, "--location", at, "--silent", "--skipApiVersionCheck", "--disableTelemetry")
 		cmd.Env = append(os.Environ(), "AZURITE_ACCOUNTS="+a.Account+":"+key)
 		return cmd

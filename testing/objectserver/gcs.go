@@ -18,15 +18,15 @@ const (
 	gcsProgram = "fake-gcs-server"
 )
 
-// InstallGCS returns the path of fake-gcs-server and builds it in the user's cache when there is none.
+// InstallGCS returns the path of fake-gcs-server, and builds it in the user's cache if it is missing.
 func InstallGCS(ctx context.Context) (string, error) {
 	return GoInstall(ctx, gcsProgram+"-"+gcsVersion, gcsProgram, gcsModule+"@"+gcsVersion)
 }
 
-// GCS is a running server of Google Cloud Storage. It looks at no credentials.
+// GCS is a running server of Google Cloud Storage. It does not check credentials.
 type GCS struct{ Endpoint string }
 
-// StartGCS starts an empty server with a bucket "bucket". It skips the test when the server is not installed.
+// StartGCS starts an empty server with a bucket "bucket". It skips the test if the server is not installed.
 func StartGCS(t testing.TB) GCS {
 	t.Helper()
 	bin, err := Binary(gcsProgram+"-"+gcsVersion, gcsProgram)
@@ -41,7 +41,7 @@ func StartGCS(t testing.TB) GCS {
 	return s
 }
 
-// Put writes an object of the bucket.
+// Put writes an object to the bucket.
 func (s GCS) Put(t testing.TB, name string, body []byte) {
 	t.Helper()
 	s.post(t, "/upload/storage/v1/b/bucket/o?uploadType=media&name="+url.QueryEscape(name), "application/octet-stream", body)

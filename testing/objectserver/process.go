@@ -20,8 +20,8 @@ const (
 	installTimeout = 30 * time.Minute
 )
 
-// Run starts a server that listens at an address of this machine, which command gets, and waits until it does. The server is stopped
-// when the test ends.
+// Run starts a server at a free local address, which it passes to command, and blocks until the server listens. The server is stopped when
+// the test ends.
 func Run(t testing.TB, command func(host, port string) *exec.Cmd) (address string) {
 	t.Helper()
 	address, _ = run(t, command)
@@ -50,7 +50,7 @@ func run(t testing.TB, command func(host, port string) *exec.Cmd) (string, <-cha
 	}
 	ended := make(chan struct{})
 	go func() {
-		cmd.Wait() //nolint:errcheck // it is killed in the end
+		cmd.Wait() //nolint:errcheck // it is killed at the end
 		close(ended)
 	}()
 	t.Cleanup(func() {
@@ -65,7 +65,7 @@ func run(t testing.TB, command func(host, port string) *exec.Cmd) (string, <-cha
 	return address, ended
 }
 
-// waitFor dials until a server listens.
+// waitFor blocks until a server listens.
 func waitFor(addr string, ended <-chan struct{}) error {
 	deadline := time.After(startTimeout)
 	again := time.NewTicker(20 * time.Millisecond)
@@ -85,7 +85,7 @@ func waitFor(addr string, ended <-chan struct{}) error {
 	}
 }
 
-// Place returns where a program is installed in the user's cache: folder is its name and version.
+// Place returns the path of a program in the user's cache: folder is its name and version.
 func Place(folder, program string) (string, error) {
 	cache := os.Getenv("RFSD_CACHE")
 	if cache == "" {
@@ -98,7 +98,7 @@ func Place(folder, program string) (string, error) {
 	return filepath.Join(cache, folder, program), nil
 }
 
-// Binary finds a program on the path or at its place. A test installs nothing: testing/setup.sh does that.
+// Binary finds a program on the path or in the cache. Tests install nothing: testing/setup.sh does.
 func Binary(folder, program string) (string, error) {
 	if bin, err := exec.LookPath(filepath.Base(program)); err == nil {
 		return bin, nil
@@ -113,16 +113,16 @@ func Binary(folder, program string) (string, error) {
 	return bin, nil
 }
 
-// GoInstall returns the path of a Go program and builds it in the user's cache when there is none.
+// GoInstall returns the path of a Go program, and builds it in the user's cache if it is missing.
 func GoInstall(ctx context.Context, folder, program, module string) (string, error) {
 	return install(folder, program, func(dir string) *exec.Cmd {
-		cmd := exec.CommandContext(ctx, "go", "install", module) // go install renames into place
+		cmd := exec.CommandContext(ctx, "go", "install", module) // go install renames into the final name
 		cmd.Env = append(os.Environ(), "GOBIN="+dir, "GOFLAGS=", "CGO_ENABLED=0")
 		return cmd
 	})
 }
 
-// install returns the path of a program and installs it when there is none.
+// install returns the path of a program, and installs it if it is missing.
 func install(folder, program string, command func(dir string) *exec.Cmd) (string, error) {
 	if bin, err := Binary(folder, program); err == nil {
 		return bin, nil

@@ -20,8 +20,8 @@ type object struct {
 	version string
 }
 
-// bucket is what one machine sees of the server when the state of the work is in a bucket: its requests have the fates of
-// those to a store. What is written is also kept as items and records, by which worlds are judged.
+// bucket is one machine's view of the server if the coordination state is in a bucket. Its requests have the same fates as requests to a
+// store. Writes are mirrored as items and records, which the checks use.
 type bucket struct{ *network }
 
 // listing is a page of names and versions.
@@ -30,7 +30,7 @@ type listing struct {
 	more            bool
 }
 
-// bucketPage is how many objects a listing returns at most: few, so that it has several pages.
+// bucketPage is the page size of a listing, small so that a listing has several pages.
 const bucketPage = 20
 
 func (b bucket) Get(ctx context.Context, name string) ([]byte, string, error) {
@@ -44,7 +44,7 @@ func (b bucket) Get(ctx context.Context, name string) ([]byte, string, error) {
 	return []byte(o.body), o.version, readError(err)
 }
 
-// readError returns the error of a read: a server answers 409 to writes only, and that fate of a read is a server that is busy.
+// readError returns the error of a read: a server answers 409 to writes only, so a conflict becomes a busy server.
 func readError(err error) error {
 	if errors.Is(err, cms.ErrConflict) {
 		return fault.ErrUnavailable
@@ -63,10 +63,10 @@ func (b bucket) Put(ctx context.Context, name string, body []byte, version strin
 		b.s.objects[name] = o
 		return o.version, b.s.mirror(name, text)
 	})
-	switch { // the fate of that name
+	switch { // the fate Conflict
 	case !errors.Is(err, cms.ErrConflict):
 		return is, err
-	case version == "": // 409: another write was under way, and may have left nothing
+	case version == "": // 409: another write was in flight, and may have stored nothing
 		return "", fault.ErrUnavailable
 	}
 	return "", fs.ErrExist
@@ -96,7 +96,7 @@ func (b bucket) Date(ctx context.Context, name string) (time.Time, error) {
 	return now, readError(err)
 }
 
-// mirror keeps the content of an object as the item or the record that it is.
+// mirror stores the content of an object as an item or a record.
 func (s *server) mirror(name, body string) error {
 	switch {
 	case strings.Contains(name, "/items/"):

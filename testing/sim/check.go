@@ -11,9 +11,9 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
-// The invariants of a world. Each fault is in the simulation for the sake of one of them; see DESIGN.md.
+// The invariants of a world. Each fault of the simulation tests one of them; see DESIGN.md.
 
-// check checks what must hold at the end.
+// check checks the invariants at the end.
 func (w *world) check() Report {
 	r := &w.report
 	r.History, r.Results, r.Taken = w.history, w.server.applied, w.target.taken
@@ -83,7 +83,7 @@ func (w *world) checkItems(deadly map[shardKey]bool) (failed map[shardKey]bool) 
 	if w.cfg.Lose > 0 || w.cfg.File {
 		return failed
 	}
-	if w.rounds == nil { // a round replaces documents of others
+	if w.rounds == nil { // a round replaces documents of other rounds
 		w.checkCopies(again)
 	}
 	for id := range w.roots() {
@@ -95,7 +95,7 @@ func (w *world) checkItems(deadly map[shardKey]bool) (failed map[shardKey]bool) 
 	return failed
 }
 
-// checkCopies checks that no shard counts more copies of documents than the target took beside the first ones.
+// checkCopies checks that no shard counts more copies of documents than the target accepted in addition to the first ones.
 func (w *world) checkCopies(counted map[shardKey]int64) {
 	taken := map[shardKey]int64{}
 	for k, n := range w.target.copies {
@@ -111,8 +111,8 @@ func (w *world) checkCopies(counted map[shardKey]int64) {
 	}
 }
 
-// checkDocuments checks that every document of a shard that is complete is at the destination, with the same bytes, or
-// in the record of failed documents when the target refuses it.
+// checkDocuments checks that every document of a complete shard is at the destination with the same bytes, or is recorded as failed if the
+// target rejects it.
 func (w *world) checkDocuments(failed map[shardKey]bool) {
 	there := w.target.docs
 	if w.cfg.File {
@@ -130,7 +130,7 @@ func (w *world) checkDocuments(failed map[shardKey]bool) {
 		case ok && source != t.source:
 			w.bad("%v arrived changed", k)
 		case ok && recorded && w.server.forgot && (w.recorded[k].Reason == doc.Collision || w.recorded[k].Reason == doc.Foreign):
-			// Nothing says any more that it was sent before: it may share its id with another document, and is listed.
+			// It is no longer known that it was sent before: it may share its id with another document, and is recorded.
 		case recorded:
 			w.bad("%v is recorded as failed: %s", k, w.recorded[k].Detail)
 		default:

@@ -16,11 +16,11 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/export"
 )
 
-// disk is a file system that forgets, when its machine crashes, which names and bytes were not synced.
+// disk is a file system that loses names and bytes that were not synced when its machine crashes.
 type disk struct {
 	mu      sync.Mutex
 	names   map[string]*inode // files and folders as processes see them
-	durable map[string]*inode // as they are after a crash
+	durable map[string]*inode // state after a crash
 	locked  bool
 }
 
@@ -35,7 +35,7 @@ func newDisk() *disk {
 	return &disk{names: map[string]*inode{"/": root}, durable: map[string]*inode{"/": root}}
 }
 
-// crash forgets what was not synced.
+// crash discards everything that was not synced.
 func (d *disk) crash() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -46,7 +46,7 @@ func (d *disk) crash() {
 			up = filepath.Dir(up)
 		}
 		if up != "/" {
-			continue // a folder above it is gone
+			continue // a parent directory is missing
 		}
 		n.data = n.data[:min(n.synced, len(n.data))]
 		d.names[name] = n
@@ -70,7 +70,7 @@ func (d *disk) content() map[string]string {
 	return all
 }
 
-// mount is the disk as one process sees it: nothing it does after its death has an effect.
+// mount is the disk as seen by one process: its calls have no effect after its death.
 type mount struct {
 	d *disk
 	m *machine
@@ -97,7 +97,7 @@ func (x mount) MkdirAll(path string, _ fs.FileMode) error {
 	})
 }
 
-// OpenFile opens a file to be written from its begin.
+// OpenFile opens a file for writing from its start.
 func (x mount) OpenFile(path string, _ int, _ fs.FileMode) (export.Handle, error) {
 	h := &handle{x: x, path: path}
 	err := x.do(func(d *disk) error {
@@ -128,7 +128,7 @@ func (x mount) ReadFile(path string) (b []byte, err error) {
 	return b, err
 }
 
-// Rename gives a file another name.
+// Rename renames a file.
 func (x mount) Rename(from, to string) error {
 	return x.do(func(d *disk) error {
 		n := d.names[from]
@@ -175,7 +175,7 @@ func (x mount) SyncDir(path string) error {
 	})
 }
 
-// WalkDir visits the files in order of their names.
+// WalkDir visits the files in the order of their names.
 func (x mount) WalkDir(root string, visit fs.WalkDirFunc) error {
 	var all []string
 	kinds := map[string]bool{}
@@ -264,7 +264,7 @@ func (h *handle) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Sync makes what was written durable.
+// Sync makes written bytes durable.
 func (h *handle) Sync() error {
 	return h.x.do(func(*disk) error {
 		h.n.synced = len(h.n.data)

@@ -7,7 +7,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// heldAt returns the item whose range holds an ordinal when a lease of it runs.
+// heldAt returns the item whose range contains an ordinal when it is leased.
 func (s *server) heldAt(k shardKey, ordinal int64) (cms.Item, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,10 +10,10 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// History records what workers asked of items and what they were told.
+// History records the requests of workers about items and the responses.
 type History struct {
 	mu   sync.Mutex
-	step int64 // total order of what happens
+	step int64 // total order of events
 	ops  []*op
 }
 
@@ -22,7 +22,7 @@ type op struct {
 	id       string
 	t        cms.Transition
 	call     int64
-	effects  []int64 // when the server applied it: not at all, once, or more often
+	effects  []int64 // when the server applied it: never, once, or several times
 	answered int64
 	it       cms.Item
 	v        cms.Result
@@ -50,7 +50,7 @@ func (h *History) end(o *op, it cms.Item, v cms.Result) {
 	o.answered, o.it, o.v = h.tick(), it, v
 }
 
-// input is a request; output an answer, or nil when the answer was lost.
+// input is a request; output a response, or nil if the response was lost.
 type input struct {
 	id string
 	t  cms.Transition
@@ -61,8 +61,9 @@ type output struct {
 	v  cms.Result
 }
 
-// operations turns the history into porcupine's. A request that was applied again
-// after its answer counts as another one whose outcome is unknown.
+// operations converts the history into porcupine's format. A request that was applied again after its response counts as another request
+// with
+// an unknown outcome.
 func (h *History) operations() []porcupine.Operation {
 	var out []porcupine.Operation
 	for _, o := range h.ops {
@@ -79,10 +80,10 @@ func (h *History) operations() []porcupine.Operation {
 	return out
 }
 
-// lease is the state of one item as far as leases go.
+// lease is the lease state of one item.
 type lease struct {
 	holder string
-	end    int64 // epoch ms; -1 when unknown
+	end    int64 // epoch ms; -1: unknown
 	done   bool
 	failed bool
 	succ   string
@@ -125,7 +126,7 @@ func leases(grace time.Duration) porcupine.Model {
 	return m.ToModel()
 }
 
-// unknown returns the possible states after a request whose answer was lost, if it did anything.
+// unknown returns the possible states after a request whose response was lost, if it was applied.
 func unknown(s lease, t cms.Transition) []any {
 	if s.done {
 		return nil
@@ -156,7 +157,7 @@ func unknown(s lease, t cms.Transition) []any {
 	return nil
 }
 
-// known gives the state after an answered request; ok is false when the answer is wrong.
+// known returns the state after a request with a response; ok is false if the response is wrong.
 func known(s lease, t cms.Transition, o output, grace int64) (lease, bool) {
 	switch t := t.(type) {
 	case cms.Acquire:
@@ -210,8 +211,7 @@ func known(s lease, t cms.Transition, o output, grace int64) (lease, bool) {
 	return s, false
 }
 
-// held says whether the result on a request of holder fits the state; free says
-// that the successors do not stand against it.
+// held reports whether the response to a request of holder is consistent with the state; free reports whether the successors permit it.
 func held(s lease, holder string, v cms.Result, free bool, succ string) bool {
 	switch v {
 	case cms.Applied:

@@ -17,77 +17,76 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
-// Faults are chances per request to the store, but the last three, which are per bulk request or document.
+// Faults are probabilities per request to the store; the last three are per bulk request or document.
 type Faults struct {
 	Lost, Twice, Late, Die, Conflict float64
-	Bulk                             float64 // no answer; half of them are applied, late
+	Bulk                             float64 // no response; half of the requests are applied, late
 	TooLarge                         float64 // 413
-	Items                            float64 // 429 to a document
+	Items                            float64 // 429 for a document
 }
 
-// Config of a simulated migration.
+// Config configures a simulated migration.
 type Config struct {
 	Seed      uint64
 	Processes int
-	Migrate   bool // processes of `rfsd migrate` with two slots; else of `rfsd worker`, one lease after the other
+	Migrate   bool // processes of `rfsd migrate` with two slots; else of `rfsd worker`, one lease at a time
 	Indices   int
-	Long      int // of these with documents for several leases
+	Long      int // number of these with documents for several leases
 	Lease     time.Duration
-	Trip      time.Duration // most time of a usual bulk request
-	Slow      float64       // part of the bulk requests that take up to ten times as long
-	StoreTrip time.Duration // most time of one way to the store
-	Documents int           // of a body
-	Flying    int           // bulk requests of a lease under way; 0: up to four, by process
+	Trip      time.Duration // maximum duration of a normal bulk request
+	Slow      float64       // fraction of bulk requests that take up to ten times as long
+	StoreTrip time.Duration // maximum one-way latency to the store
+	Documents int           // documents per body
+	Flying    int           // concurrent bulk requests of a lease; 0: up to four, depending on the process
 	Faults    Faults
-	Quiet     time.Duration // from then on nothing fails any more
-	Limit     time.Duration // everything must have ended by then
-	Tolerance time.Duration // of clocks; 0 = off
+	Quiet     time.Duration // time after which no fault occurs
+	Limit     time.Duration // time by which everything must have ended
+	Tolerance time.Duration // clock tolerance; 0: off
 
-	Split  int64 // shards of more bytes are split into parts; 0: none
-	Bucket bool  // the state of the work is in a bucket
+	Split  int64 // shard size in bytes above which shards are split; 0: never
+	Bucket bool  // the coordination state is in a bucket
 	File   bool  // one process, a coordination file and an export directory
-	Crash  bool  // kills of a File world take the machine with them: what was not synced is forgotten
+	Crash  bool  // kills in a File world crash the machine, which loses unsynced data
 
 	Kill    time.Duration // mean time between kills (-9) of a random process; 0 = none
 	Drain   time.Duration // mean time between SIGTERMs of a random process
-	Stop    time.Duration // mean time between standstills of a random machine
-	Skew    time.Duration // wall clocks are off by up to this
-	Jump    time.Duration // the store's clock jumps by up to this
-	Lose    time.Duration // the store forgets up to this much now and then
-	Silence time.Duration // the store hangs for up to this, every ten minutes
-	Outage  time.Duration // the target or one of its indices is away, busy, blocked or hangs for up to this, every ten minutes
+	Stop    time.Duration // mean time between pauses of a random machine
+	Skew    time.Duration // maximum error of wall clocks
+	Jump    time.Duration // maximum jump of the store's clock
+	Lose    time.Duration // maximum age of changes that the store loses at times
+	Silence time.Duration // maximum time for which the store hangs, every ten minutes
+	Outage  time.Duration // maximum time for which the target or an index is down, busy, blocked or hangs, every ten minutes
 	Rules   string        // TOML
-	Think   time.Duration // most time that a document takes before it is sent or left out
-	Refuses float64       // part of the documents that the target refuses for good, in one way or another
-	Drops   float64       // part of the documents that a pipeline of the target drops
-	Held    time.Duration // a bulk request whose answer is lost arrives up to this late; 0: twice as late as its sender waits
-	Deadly  int           // shards with a document that kills its process
+	Think   time.Duration // maximum time to process a document before it is sent or left out
+	Refuses float64       // fraction of documents that the target rejects permanently, in various ways
+	Drops   float64       // fraction of documents that a pipeline of the target drops
+	Held    time.Duration // maximum delay of a bulk request whose response is lost; 0: twice the timeout of its sender
+	Deadly  int           // shards with a document that crashes its process
 	Hints   bool          // workers try proposed items before they search
 
-	// AtCall decides the fate of the n-th request to the store, from 1, instead of chance; nil means by chance.
-	// what names the request.
+	// AtCall returns the fate of the n-th request to the store, starting from 1; what names the request. nil: fates are random.
 	AtCall func(w *world, n int, what string) Fate
-	// During runs beside the world; what it finds wrong it reports with world.bad.
+	// During runs concurrently with the world, and reports violations with world.bad.
 	During func(w *world)
 }
 
-// Report is what a simulated migration did.
+// Report holds the results of a simulated migration.
 type Report struct {
 	Ended     bool
 	Problems  []string
 	Leases    int
-	Lost      int // leases that ended so
-	Requests  int // also those that never arrived
+	Lost      int // leases with the outcome Lost
+	Requests  int // includes requests that never arrived
 	Skewed    int
 	Kills     int
 	Forgotten int
 	Failed    int
-	Taken     int   // documents, again ones too
-	Copies    int64 // documents that the target took beside the first of each
-	Counted   int64 // of these, as the items count them
+	Taken     int   // documents accepted, including repetitions
+	Copies    int64 // documents that the target accepted in addition to the first copy of each
+	Counted   int64 // copies counted by the items
 	Documents int
-	Hot       int // requests for the index that was overloaded by itself
-	Read      int // documents that were read, again ones too
+	Hot       int // requests for the only overloaded index
+	Read      int // documents read, including repetitions
 	Parts     int // items of parts of shards
 	Virtual   time.Duration
 	History   *History
@@ -109,19 +108,19 @@ type world struct {
 	truth   map[key]truth
 	ends    map[shardKey]int64
 	deadly  map[key]bool
-	rounds  *rounds       // of a cluster that is followed; nil: one migration
-	over    chan struct{} // closed when all processes have ended or the time is over
+	rounds  *rounds       // state of a followed cluster; nil: a single migration
+	over    chan struct{} // closed when all processes have ended or the time is up
 	seats   []*seat
 
 	mu       sync.Mutex
 	problems []string
-	failed   map[string]string // items that were marked FAILED, and why
+	failed   map[string]string // items marked FAILED, with the reason
 	recorded map[key]doc.Failure
 	report   Report
 	calm     bool
 }
 
-// Run simulates one migration. It calls t only for a temporary directory and for the bubble of virtual time.
+// Run simulates one migration. It uses t only for a temporary directory and for the bubble of virtual time.
 func Run(t *testing.T, cfg Config) (r Report) {
 	t.Helper()
 	all, err := sources()
@@ -162,7 +161,7 @@ func newWorld(cfg Config, all map[string]*source) (*world, error) {
 	return w, nil
 }
 
-// base is the name that an index of the plan has in its fixture.
+// base returns the name that an index of the plan has in its fixture.
 func (w *world) base(index string) string {
 	for _, x := range w.plan.Indices {
 		if x.Name == index {
@@ -172,7 +171,7 @@ func (w *world) base(index string) string {
 	return ""
 }
 
-// makeDeadly chooses a document of each of some indices.
+// makeDeadly chooses a document in each of some indices.
 func (w *world) makeDeadly() {
 	for i := range w.cfg.Deadly {
 		index := w.plan.Indices[i].Entry.Naming.Index
@@ -189,7 +188,7 @@ func (w *world) makeDeadly() {
 
 func (w *world) now() time.Duration { return time.Since(w.start) }
 
-// bad notes that something that must hold does not.
+// bad records a violated invariant.
 func (w *world) bad(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -224,7 +223,7 @@ func (w *world) quiet() bool {
 	return w.calm
 }
 
-// itemFailed notes an item that was marked FAILED.
+// itemFailed records an item that was marked FAILED.
 func (w *world) itemFailed(it cms.Item) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -262,7 +261,7 @@ func (w *world) run(dir string) Report {
 	return w.check()
 }
 
-// pause waits in the world's own time; it reports false when the world has ended.
+// pause waits in virtual time; it returns false if the world has ended.
 func (w *world) pause(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -274,7 +273,7 @@ func (w *world) pause(d time.Duration) bool {
 	}
 }
 
-// trouble starts what goes wrong by itself.
+// trouble starts the faults that occur over time.
 func (w *world) trouble(beside *sync.WaitGroup) {
 	every := func(what string, mean time.Duration, f func(n int)) {
 		if mean <= 0 {
@@ -348,7 +347,7 @@ func (w *world) trouble(beside *sync.WaitGroup) {
 			w.target.trouble("", "")
 		})
 	}
-	beside.Go(func() { // nothing fails any more
+	beside.Go(func() { // no more faults
 		w.pause(w.cfg.Quiet)
 		w.mu.Lock()
 		w.calm = true
@@ -368,7 +367,7 @@ func (w *world) randomSkew() time.Duration {
 	return between(w.dice.about("skew"), -w.cfg.Skew, w.cfg.Skew)
 }
 
-// checkHolder notes a request that is started while another process holds the item of its documents.
+// checkHolder records a request that starts while another process holds the item of its documents.
 func (w *world) checkHolder(m *machine, all []pair) {
 	if w.cfg.File || w.cfg.Jump > 0 || w.cfg.Lose > 0 {
 		return

@@ -27,20 +27,20 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 )
 
-// restartAfter is how long after the end of a process its supervisor starts another one.
+// restartAfter is the delay after which the supervisor restarts an ended process.
 const restartAfter = 5 * time.Second
 
-// seat runs one process after the other until one ends because everything is done.
+// seat runs processes in sequence until one ends because everything is done.
 type seat struct {
 	w      *world
 	number int
-	dir    string // of the coordination file
+	dir    string // directory of the coordination file
 
 	mu  sync.Mutex
 	now *machine
 }
 
-// machine returns the running process; nil when there is none.
+// machine returns the running process; nil if none is running.
 func (s *seat) machine() *machine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,7 +53,7 @@ func (s *seat) set(m *machine) {
 	s.now = m
 }
 
-// end kills what runs.
+// end kills the running process.
 func (s *seat) end() {
 	if m := s.machine(); m != nil {
 		m.kill()
@@ -82,7 +82,7 @@ func (s *seat) run() {
 		done, err := s.process(ctx, m)
 		s.set(nil)
 		killed := m.isDead()
-		m.kill() // whatever it left behind ends
+		m.kill() // also ends goroutines that it left behind
 		if done && !killed {
 			return
 		}
@@ -144,10 +144,10 @@ func (s *seat) process(ctx context.Context, m *machine) (done bool, err error) {
 	return false, ctx.Err()
 }
 
-// storeWrong reports whether clock or memory of the store are wrong in this world.
+// storeWrong reports whether the store's clock or memory is faulty in this world.
 func (w *world) storeWrong() bool { return w.cfg.Jump > 0 || w.cfg.Lose > 0 }
 
-// hints proposes items as a fleet does: some are taken, done, or not there.
+// hints proposes items as a fleet does: some are leased, done, or do not exist.
 func (s *seat) hints(m *machine) []string {
 	ids := s.w.server.ids()
 	r := m.about("hints")
@@ -155,7 +155,7 @@ func (s *seat) hints(m *machine) []string {
 	return append(ids[:min(3, len(ids))], "i000__0__7")
 }
 
-// session puts the parts of a process together, as the program does.
+// session assembles the parts of a process as the program does.
 func (s *seat) session(m *machine) (*phase.Session, func(), error) {
 	w := s.w
 	store, destination, close, err := s.stores(m)
@@ -195,7 +195,7 @@ func (s *seat) session(m *machine) (*phase.Session, func(), error) {
 	return session, close, nil
 }
 
-// order puts candidates into a random order that does not depend on the one they come in.
+// order shuffles candidates; the result does not depend on their original order.
 func (w *world) order(m *machine, items []cms.Item) {
 	slices.SortFunc(items, func(a, b cms.Item) int { return strings.Compare(a.ID, b.ID) })
 	m.about("order").Shuffle(len(items), func(a, b int) { items[a], items[b] = items[b], items[a] })
@@ -230,7 +230,7 @@ func (s *seat) stores(m *machine) (cms.Store, engine.Destination, func(), error)
 	return &file{store, w, m}, slowFiles{engine.ToFiles(dir), w, m}, close, nil
 }
 
-// editor applies the rules of the world; a deadly document ends the process.
+// editor applies the rules of the world; a deadly document kills the process.
 func (w *world) editor(m *machine, index string) shards.DocumentEditor {
 	e := editor{w: w, m: m}
 	if w.rules != nil {
@@ -253,7 +253,7 @@ func (e editor) Edit(d *doc.Document, _ int64) (bool, error) {
 		e.m.kill()
 	}
 	if d := e.w.cfg.Think; d > 0 {
-		_ = e.m.wait(context.Background(), between(e.m.about("think"), 0, d)) // dead or alive, the caller finds out
+		_ = e.m.wait(context.Background(), between(e.m.about("think"), 0, d)) // if the process was killed, the caller finds out
 	}
 	if e.rules == nil {
 		return true, nil
@@ -267,13 +267,13 @@ func (e editor) Forget() {
 	}
 }
 
-// recorder keeps failed documents; those of a dead process are not recorded.
+// recorder records failed documents of a live process.
 type recorder struct {
 	w *world
 	m *machine
 }
 
-// Record takes failures.
+// Record records failures.
 func (r recorder) Record(_ context.Context, failures []doc.Failure) error {
 	if r.m.isDead() {
 		return errDead
@@ -286,7 +286,7 @@ func (r recorder) Record(_ context.Context, failures []doc.Failure) error {
 	return nil
 }
 
-// Sync has nothing to do.
+// Sync fails if the process is dead.
 func (r recorder) Sync(context.Context) error {
 	if r.m.isDead() {
 		return errDead
@@ -294,7 +294,7 @@ func (r recorder) Sync(context.Context) error {
 	return nil
 }
 
-// slowFiles takes time for what is written.
+// slowFiles is a Destination of files whose writes take time.
 type slowFiles struct {
 	engine.Destination
 	w *world
@@ -322,7 +322,7 @@ func (o slowOutput) Send(ctx context.Context, body []byte, n int) (bulk.Result, 
 	return o.Output.Send(ctx, body, n)
 }
 
-// Commit takes time as well.
+// Commit commits the output after a delay.
 func (o slowOutput) Commit(ctx context.Context) error {
 	if err := o.m.wait(ctx, between(o.m.about("commit"), time.Millisecond, o.w.cfg.Trip)); err != nil {
 		return err
@@ -330,7 +330,7 @@ func (o slowOutput) Commit(ctx context.Context) error {
 	return o.Output.Commit(ctx)
 }
 
-// file is the coordination file of one process: nothing it writes after its death arrives.
+// file is the coordination file of one process. Writes after the death of the process have no effect.
 type file struct {
 	cms.Store
 	w *world

@@ -14,9 +14,9 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// Hammer lets clients apply random transitions to a few items of a real store at
-// the same time, and says whether what they were told fits a register with a
-// holder. Leases last up to two seconds, so that some end meanwhile.
+// Hammer lets clients concurrently apply random transitions to a few items of a real store, and reports whether the responses are
+// consistent
+// with a register that has a holder. Leases last up to two seconds, so that some expire meanwhile.
 func Hammer(ctx context.Context, s cms.Store, clients, each, items int, seed uint64) (operations int, fits bool, err error) {
 	ids := make([]string, items)
 	seeds := make([]cms.Item, items)
@@ -45,7 +45,7 @@ func Hammer(ctx context.Context, s cms.Store, clients, each, items int, seed uin
 				case err == nil:
 					h.end(o, it, v)
 					o.effects = []int64{o.answered}
-				case !errors.Is(err, cms.ErrConflict): // a conflict changed nothing; the outcome of others is unknown
+				case !errors.Is(err, cms.ErrConflict): // a conflict changes nothing; other errors have an unknown outcome
 					o.effects = []int64{math.MaxInt64}
 					failures = append(failures, err)
 				}

@@ -11,7 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
-// historyFixture has two snapshots of a cluster. The first round brings one of them to the target, and each later round the changes to the
+// historyFixture contains two snapshots of a cluster. The first round migrates one of them; each later round migrates the changes to the
 // other one.
 const historyFixture = "7.10.2-history"
 
@@ -28,8 +28,9 @@ var contents = sync.OnceValues(func() (all [2]*source, err error) {
 type Rounds struct {
 	Config
 	Number int
-	// SameVersion gives all rounds one version, and Forgets is the time after which the target forgets deletions: what protects from late
-	// requests is missing then.
+	// SameVersion gives all rounds the same version, and Forgets is the time after which the target forgets deletions. Both disable the
+	// protection
+	// against late requests.
 	SameVersion bool
 	Forgets     time.Duration
 }
@@ -37,7 +38,7 @@ type Rounds struct {
 // rounds is the state of such a world.
 type rounds struct {
 	contents [2]*source
-	sends    map[operation]truth // what the round at hand may send
+	sends    map[operation]truth // operations that the current round may send
 }
 
 // operation names an insertion or a deletion of a document.
@@ -46,13 +47,13 @@ type operation struct {
 	deletes bool
 }
 
-// followed are the indices of both snapshots: one whose documents change, and one that is made anew in between.
+// followed are the indices of both snapshots: one whose documents change, and one that is recreated in between.
 var followed = []struct {
 	name    string
 	another bool
 }{{"grows", false}, {"again", true}}
 
-// RunRounds simulates the rounds, one after the other, and lets the last late requests arrive then.
+// RunRounds simulates the rounds in sequence, and then lets the last late requests arrive.
 func RunRounds(t *testing.T, cfg Rounds) (r Report) {
 	t.Helper()
 	both, err := contents()
@@ -80,7 +81,7 @@ func RunRounds(t *testing.T, cfg Rounds) (r Report) {
 	return r
 }
 
-// beginRound makes the world that of a round: another session, with another plan.
+// beginRound sets the world up for a round: another session with another plan.
 func (w *world) beginRound(n int, both [2]*source, sameVersion bool) {
 	is, was := both[n%2], both[(n+1)%2]
 	w.start, w.calm, w.over, w.seats = time.Now(), false, make(chan struct{}), nil
@@ -123,8 +124,9 @@ func indexOf(p *plan.Plan, name string) plan.Index {
 	panic("no index " + name)
 }
 
-// expectChanges writes down what the target has to hold of a shard after a round, and what the round may send: its documents, and deletions
-// of former ones, whose ordinals follow the ordinals of the shard. With rules, as here, replaced documents are deleted, too.
+// expectChanges sets the documents of a shard expected on the target after a round, and the operations that the round may send: its
+// documents,
+// and deletions of former ones, whose ordinals follow the ordinals of the shard. With rules, as here, replaced documents are deleted, too.
 func (w *world) expectChanges(k shardKey, target string, is, was shardTruth) {
 	w.ends[k] = is.end + was.end
 	for _, d := range is.docs {

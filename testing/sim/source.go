@@ -22,7 +22,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// The fixtures that worlds are made of: some indices of one lease, and one of a thousand documents.
+// Fixtures of the worlds: some indices of one lease, and one of a thousand documents.
 const (
 	smallFixture = "7.10.2-demo"
 	longFixture  = "7.10.2-many-chunks"
@@ -35,10 +35,10 @@ type source struct {
 	shards map[string][]shardTruth // of an index
 }
 
-// shardTruth is what the reader returns of a shard.
+// shardTruth holds the documents that the reader returns for a shard.
 type shardTruth struct {
 	docs []document
-	end  int64 // ordinals
+	end  int64 // number of ordinals
 }
 
 type document struct {
@@ -121,7 +121,7 @@ func readShard(ctx context.Context, r snapshot.Repository, l snapshot.Locator, n
 	}
 }
 
-// memory is a repository of bytes. Requests of a machine take time.
+// memory is a repository in memory. Requests of a machine take time.
 type memory struct {
 	blobs map[string][]byte
 	m     *machine // nil: no time passes
@@ -186,7 +186,7 @@ func (r memory) List(ctx context.Context, prefix string) iter.Seq2[repo.Blob, er
 	}
 }
 
-// both is a repository of two fixtures: an index is found under the folder of its own.
+// blobs returns a repository of two fixtures, each in a directory of its own.
 func (w *world) blobs() map[string][]byte {
 	all := map[string][]byte{}
 	for _, s := range w.sources {
@@ -199,8 +199,7 @@ func (w *world) blobs() map[string][]byte {
 	return all
 }
 
-// makePlan repeats the indices of the fixtures until there are as many as the world wants, and writes down what must
-// arrive of each.
+// makePlan repeats the indices of the fixtures until the plan has the configured number, and sets the documents expected of each.
 func (w *world) makePlan() {
 	small, long := w.sources[smallFixture], w.sources[longFixture]
 	w.plan = &plan.Plan{Snapshot: "snap1", UUID: small.plan.UUID, Session: "sim", State: "SUCCESS", Source: small.plan.Source}

@@ -17,17 +17,16 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// server is the coordination store: one copy of the truth and a search view that
-// lags behind it.
+// server is the coordination store: one authoritative copy and a search view that lags behind it.
 type server struct {
 	w       *world
 	mu      sync.Mutex
 	skew    time.Duration
-	silent  time.Time // it answers nothing before that
-	refuses bool      // and refuses connections instead of being silent
+	silent  time.Time // it does not respond before this time
+	refuses bool      // until then it refuses connections instead of hanging
 	items   map[string]cms.Item
 	records map[string]cms.Record
-	objects map[string]object // where the state of the work is in a bucket
+	objects map[string]object // set if the coordination state is in a bucket
 	ends    map[shardKey][]int64
 	rev     int64
 
@@ -37,14 +36,14 @@ type server struct {
 	refreshed time.Time
 
 	forgot  bool           // forget was called
-	journal []journalEntry // changes of the last seconds, for a failover that loses them
+	journal []journalEntry // recent changes, for a failover that loses them
 	applied map[string]int // by result and transition
 }
 
 type journalEntry struct {
 	at  time.Time
 	id  string
-	old *cms.Item // nil: was created
+	old *cms.Item // nil: the item was created
 }
 
 func newServer(w *world) *server {
@@ -66,8 +65,7 @@ func (s *server) note(id string) {
 	}
 }
 
-// loseSuffix undoes the changes of the last moments, as a replica does that is
-// promoted without them.
+// loseSuffix undoes recent changes, like the promotion of a replica that lacks them.
 func (s *server) loseSuffix(d time.Duration) (lost int) {
 	for len(s.journal) > 0 {
 		e := s.journal[len(s.journal)-1]
@@ -114,7 +112,7 @@ func (s *server) apply(id string, t cms.Transition) (cms.Item, cms.Result, error
 	return it, v, nil
 }
 
-// refresh lets searches see what changed.
+// refresh makes changes visible to searches.
 func (s *server) refresh() {
 	s.refreshed = time.Now()
 	for id := range s.stale {
@@ -185,14 +183,14 @@ func (s *server) setSkew(d time.Duration) {
 	s.skew = d
 }
 
-// silence lets the store answer nothing for some time, or refuse connections.
+// silence makes the store hang for some time, or refuse connections.
 func (s *server) silence(d time.Duration, refuses bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.silent, s.refuses = time.Now().Add(d), refuses
 }
 
-// away returns how long a client waits for nothing now; 0 when the store answers.
+// away returns how long a client waits in vain now; 0 if the store responds.
 func (s *server) away() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,7 +203,7 @@ func (s *server) away() time.Duration {
 	return storeTimeout
 }
 
-// forget loses the changes of the last moments.
+// forget loses recent changes.
 func (s *server) forget(d time.Duration) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -213,29 +211,29 @@ func (s *server) forget(d time.Duration) int {
 	return s.loseSuffix(d)
 }
 
-// network is what one machine sees of the server: requests and answers get lost, come twice, or come late.
+// network is one machine's connection to the server: requests and responses are lost, duplicated or delayed.
 type network struct {
 	m *machine
 	s *server
 }
 
-// Fate of one request.
+// Fate is the fate of one request.
 type Fate uint8
 
-// Fates.
+// Fates of requests.
 const (
 	Fine       Fate = iota
 	LostBefore      // the request never arrives
-	LostAfter       // the answer never arrives
+	LostAfter       // the response never arrives
 	Twice           // it is applied again later
-	Late            // the answer never arrives, and the request is applied only later
+	Late            // the response never arrives, and the request is applied later
 	DieBefore       // the process dies before the request arrives
-	DieAfter        // the process dies before the answer arrives
-	Conflict        // refused: another process wrote the document at the same moment
+	DieAfter        // the process dies before the response arrives
+	Conflict        // rejected: another process wrote the document at the same moment
 	fates
 )
 
-// String names the fate.
+// String returns the name of the fate.
 func (f Fate) String() string {
 	return [...]string{"fine", "request lost", "answer lost", "duplicated", "late", "crash before", "crash after", "conflict"}[f]
 }
@@ -265,10 +263,10 @@ func (n *network) fate(r *rand.Rand, what string) Fate {
 	return Fine
 }
 
-// storeTimeout is how long a client waits for an answer of the store.
+// storeTimeout is the timeout of requests to the store.
 const storeTimeout = 30 * time.Second
 
-// call carries do to the server and back; what names the request.
+// call runs do on the server and returns its result, according to the fate of the request; what names the request.
 func call[T any](ctx context.Context, n *network, what string, do func() (T, error)) (T, error) {
 	var none T
 	if _, err := n.m.pass(); err != nil {
@@ -277,7 +275,7 @@ func call[T any](ctx context.Context, n *network, what string, do func() (T, err
 	r := n.m.about("store", what)
 	fate := n.fate(r, what)
 	lost := fmt.Errorf("%s: no answer: %w", what, fault.ErrUnavailable)
-	// A client gives its context's error the category of a silent server.
+	// Clients map the error of their context to the category of a silent server.
 	wait := func(d time.Duration) error {
 		err := n.m.wait(ctx, d)
 		if err != nil && ctx.Err() != nil {
@@ -294,7 +292,7 @@ func call[T any](ctx context.Context, n *network, what string, do func() (T, err
 	if fate != Fine && fate != Conflict {
 		n.m.hurt()
 	}
-	// What is applied after its sender has gone must not touch the results of the call.
+	// A request applied after its sender has gone must not change the results of the call.
 	var mu sync.Mutex
 	var got T
 	var failure error
@@ -343,10 +341,10 @@ func call[T any](ctx context.Context, n *network, what string, do func() (T, err
 	return got, failure
 }
 
-// OfKind returns the store itself: a world has only shards.
+// OfKind returns the store itself: a world only has shards.
 func (n *network) OfKind(context.Context, string) (cms.Store, error) { return n, nil }
 
-// Incarnation returns the same for all: a world has one store.
+// Incarnation returns a constant: a world has one store.
 func (n *network) Incarnation(context.Context) (string, error) { return "world", nil }
 
 func (n *network) Create(ctx context.Context, items []cms.Item) (int, error) {

@@ -25,15 +25,15 @@ type shardKey struct {
 	shard int
 }
 
-// truth is what must become of a document.
+// truth is the expected outcome of a document.
 type truth struct {
 	shard   shardKey
 	ordinal int64
 	source  string
-	refused *bulk.Refusal // how the target refuses it for good; nil: it does not
+	refused *bulk.Refusal // how the target rejects it permanently; nil: it does not
 }
 
-// refusals are the ways in which a target refuses a document for good; the last is that of a pipeline that drops it.
+// refusals are permanent rejections by a target; the last one is by a pipeline that drops the document.
 var refusals = []bulk.Refusal{
 	{Status: 400, Type: "mapper_parsing_exception", Reason: "not a date"},
 	{Status: 500, Type: "illegal_state_exception", Reason: "the field is not what it was"},
@@ -41,7 +41,7 @@ var refusals = []bulk.Refusal{
 	{Status: 200, Type: string(doc.Dropped), Reason: "an ingest pipeline of the target dropped it"},
 }
 
-// expect writes down what must become of the documents of a shard.
+// expect sets the expected outcomes of the documents of a shard.
 func (w *world) expect(index, target string, shard int, t shardTruth) {
 	k := shardKey{index, shard}
 	w.ends[k] = t.end
@@ -72,34 +72,34 @@ func (w *world) expect(index, target string, shard int, t shardTruth) {
 	}
 }
 
-// weather is what goes wrong at a target or a store from some time on.
+// weather is a fault of a target or a store that lasts for some time.
 type weather uint8
 
 const (
 	fair      weather = iota
 	away              // connections are refused
-	hangs             // no answer comes
-	busy              // 429 to every request
-	busyItems         // 429 to most items of a request
+	hangs             // no response arrives
+	busy              // 429 for every request
+	busyItems         // 429 for most items of a request
 )
 
-// cluster is the target. It remembers what arrived.
+// cluster is the target. It records what arrived.
 type cluster struct {
 	w *world
 
 	mu     sync.Mutex
 	uuids  map[string]string
 	docs   map[key]string
-	copies map[key]int64 // how often each document was taken
-	// versions are external versions, also those of deleted documents, and forgets is the time after which these are forgotten; 0: never.
+	copies map[key]int64 // how often each document was accepted
+	// versions are external versions, including those of deleted documents, which are forgotten after forgets; 0: never.
 	versions map[key]int64
 	forgets  time.Duration
 	made     int
 	weather  weather
 	sends    []sent
 	taken    int
-	hot      string // index that is overloaded: 429 to each of its documents; "": none
-	blocked  string // index that takes no documents; "": none
+	hot      string // overloaded index: 429 for each of its documents; "": none
+	blocked  string // index that blocks writes; "": none
 	asked    int    // requests for hot
 }
 
@@ -126,14 +126,14 @@ func (t *cluster) set(is weather) {
 	t.weather = is
 }
 
-// trouble makes one index overloaded and another one refuse all documents; "" ends it.
+// trouble makes one index overloaded and another one block writes; "" ends it.
 func (t *cluster) trouble(hot, blocked string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.hot, t.blocked = hot, blocked
 }
 
-// missing returns how many documents of healthy indices the target does not have yet.
+// missing returns the number of documents of healthy indices that the target lacks.
 func (t *cluster) missing() (n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -154,30 +154,30 @@ func (t *cluster) now() weather {
 	return t.weather
 }
 
-// requests returns how many bulk requests were started.
+// requests returns the number of bulk requests started.
 func (t *cluster) requests() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.sends)
 }
 
-// connection is what one machine sees of the target.
+// connection is one machine's connection to the target.
 type connection struct {
 	t *cluster
 	m *machine
 }
 
-// trip is how long a request is under way.
+// trip returns the latency of a request.
 func (c connection) trip(what string) time.Duration {
 	r := c.m.about("trip", what)
 	cfg := c.t.w.cfg
 	if chance(r, cfg.Slow) {
-		return between(r, cfg.Trip, 10*cfg.Trip) // others overtake it
+		return between(r, cfg.Trip, 10*cfg.Trip) // other requests overtake it
 	}
 	return between(r, cfg.Trip/20, cfg.Trip)
 }
 
-// noAnswer is how long a client waits for an answer.
+// noAnswer is the timeout of requests to the target.
 const noAnswer = 2 * time.Minute
 
 // IndexUUID returns the UUID of an index.
@@ -200,7 +200,7 @@ func (c connection) IndexUUID(ctx context.Context, name string) (string, error) 
 	return "", fmt.Errorf("index %s: %w", name, fs.ErrNotExist)
 }
 
-// pair is a document of a bulk body. Its source is borrowed.
+// pair is a document of a bulk body. Its source is only valid while the body is.
 type pair struct {
 	key
 	source []byte
@@ -210,7 +210,7 @@ type pair struct {
 	version int64 // external; 0: none
 }
 
-// pairs reads a bulk body.
+// pairs parses a bulk body.
 func pairs(body []byte) (all []pair, err error) {
 	for len(body) > 0 {
 		action, rest, _ := bytes.Cut(body, []byte("\n"))
@@ -234,13 +234,13 @@ func pairs(body []byte) (all []pair, err error) {
 	return all, nil
 }
 
-// fingerprint names a body: by its length and its first action.
+// fingerprint identifies a body by its length and its first action.
 func fingerprint(body []byte) string {
 	action, _, _ := bytes.Cut(body, []byte("\n"))
 	return fmt.Sprintf("%s %d", action, len(body))
 }
 
-// Send takes a bulk body. It may be applied although its sender learns nothing of it, and after the sender is dead.
+// Send accepts a bulk body. The body may be applied even if the sender gets no response or has died.
 func (c connection) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
 	var none bulk.Result
 	lost := fmt.Errorf("POST _bulk: no answer: %w", fault.ErrUnavailable)
@@ -248,7 +248,7 @@ func (c connection) Send(ctx context.Context, body []byte, n int) (bulk.Result, 
 	switch {
 	case err != nil:
 		return none, err
-	case stood: // the connection broke while the machine stood still
+	case stood: // the connection broke while the machine was paused
 		return none, lost
 	}
 	all, err := pairs(body)
@@ -256,7 +256,7 @@ func (c connection) Send(ctx context.Context, body []byte, n int) (bulk.Result, 
 		c.t.w.bad("a body of %d pairs for %d: %v", len(all), n, err)
 		return none, fault.ErrRejected
 	}
-	for i := range all { // the body is borrowed; what is as it must be needs no copy
+	for i := range all { // the body is reused; documents with the expected source need no copy
 		if t := c.t.w.truth[all[i].key]; string(all[i].source) == t.source {
 			all[i].kept = t.source
 		} else {
@@ -287,7 +287,7 @@ func (c connection) Send(ctx context.Context, body []byte, n int) (bulk.Result, 
 		return none, firstError(c.m.wait(ctx, trip/4), bulk.ErrTooLarge)
 	}
 	if chance(r, faults.Bulk) {
-		if chance(r, 0.5) { // it arrives, and its answer is lost
+		if chance(r, 0.5) { // it arrives, but its response is lost
 			late := between(r, trip/2, cmp.Or(c.t.w.cfg.Held, 2*noAnswer))
 			time.AfterFunc(late, func() { c.t.apply(all, nil, new(bulk.Result)) })
 		}
@@ -326,7 +326,7 @@ func firstError(errs ...error) error {
 	return nil
 }
 
-// apply stores the documents that are not refused, and notes in res which of them were there.
+// apply stores the documents that are not rejected, and records in res which of them existed.
 func (t *cluster) apply(all []pair, refused []bulk.Refusal, res *bulk.Result) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -356,7 +356,7 @@ func (t *cluster) apply(all []pair, refused []bulk.Refusal, res *bulk.Result) {
 	slices.SortFunc(res.Refused, func(a, b bulk.Refusal) int { return a.Pos - b.Pos })
 }
 
-// accepts reports whether an operation with an external version is not older than the last one of its document, and remembers it.
+// accepts reports whether an operation's external version is not lower than the last one of its document, and records the version.
 func (t *cluster) accepts(p pair) bool {
 	if t.versions[p.key] > p.version {
 		return false

@@ -1,8 +1,10 @@
-// Package sim runs the product's own migration in a world of its own: the real Migration, Session, Runner, Loader,
-// export directory and rules over virtual time (testing/synctest), with a coordination store that loses, delays and
-// forgets, a target that is slow, full or away, disks that forget what was not synced, and machines that die, stop and
-// misread the clock. Every choice is drawn from the seed and from what it is about, not from the order in which
-// goroutines run, so a seed replays.
+// Package sim runs the product's own migration in a simulated world: the real Migration, Session, Runner, Loader, export directory and
+// rules
+// over virtual time (testing/synctest), with a coordination store that loses, delays and forgets, a target that is slow, full or down,
+// disks
+// that lose unsynced data, and machines that crash, pause and have wrong clocks. Every choice depends on the seed and on its subject, not
+// on
+// the order in which goroutines run, so a seed reproduces a run.
 package sim
 
 import (
@@ -18,31 +20,32 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 )
 
-// errDead ends what a killed process still does: nothing of it has an effect any more.
+// errDead is the error of calls by a killed process. They have no effect.
 var errDead = errors.New("this process was killed")
 
-// dice draws choices of one seed. A choice depends on what it is about and on the time, so it does not matter in which
-// order goroutines draw at the same moment.
+// dice makes the random choices of one seed. A choice depends on its subject and on the time, so the order in which goroutines choose at
+// the
+// same moment does not matter.
 type dice struct {
 	seed  uint64
 	start time.Time
 }
 
-// about returns the random source of the choice about something at this moment.
+// about returns the random source of the choice about a subject at this moment.
 func (d dice) about(words ...any) *rand.Rand {
 	h := fnv.New64a()
 	fmt.Fprint(h, words...)
 	return rand.New(rand.NewPCG(d.seed^h.Sum64(), d.seed*0x9e3779b97f4a7c15+uint64(time.Since(d.start))))
 }
 
-// between draws a duration with nanoseconds, so that no two things happen at the same moment.
+// between returns a random duration with nanoseconds, so that no two events happen at the same moment.
 func between(r *rand.Rand, lo, hi time.Duration) time.Duration {
 	return lo + time.Duration(r.Int64N(max(int64(hi-lo), 0)+1)) + time.Duration(r.Int64N(1000))
 }
 
 func chance(r *rand.Rand, p float64) bool { return r.Float64() < p }
 
-// machine runs one process. Its clocks may be wrong, it may stand still, and it may die.
+// machine runs one process. Its clocks may be wrong, it may be paused, and it may crash.
 type machine struct {
 	name  string
 	dice  dice
@@ -52,21 +55,22 @@ type machine struct {
 
 	mu      sync.Mutex
 	killed  bool
-	until   time.Time      // it stands still before that
-	asleep  time.Time      // since when its monotonic clock stands still too; zero: it runs
-	slept   time.Duration  // what the monotonic clock missed before that
-	skew    time.Duration  // of the wall clock
-	trouble time.Time      // when something last went wrong for it
-	moment  time.Time      // of the last choice
-	choices map[string]int // at that moment, by what they are about
+	until   time.Time      // it is paused until this time
+	asleep  time.Time      // since when its monotonic clock is stopped, too; zero: it runs
+	slept   time.Duration  // how far the monotonic clock is behind
+	skew    time.Duration  // error of the wall clock
+	trouble time.Time      // time of its last fault
+	moment  time.Time      // time of the last choice
+	choices map[string]int // number of choices at that time, by subject
 }
 
 func newMachine(name string, d dice) *machine {
 	return &machine{name: name, dice: d, start: time.Now(), dead: make(chan struct{})}
 }
 
-// about returns the random source of a choice of this machine. It depends on the functions that lead to the choice, too, and choices
-// about the same thing at the same moment differ: goroutines of a process that wake at the same moment run in a random order.
+// about returns the random source of a choice of this machine. It also depends on the call stack, and repeated choices about a subject at
+// the
+// same moment differ: goroutines of a process that wake at the same moment run in random order.
 func (m *machine) about(words ...any) *rand.Rand {
 	what := fmt.Sprint(words...)
 	var callers [32]uintptr
@@ -86,7 +90,7 @@ func (m *machine) about(words ...any) *rand.Rand {
 	return m.dice.about(what, m.name, n)
 }
 
-// kill ends the process where it stands.
+// kill kills the process.
 func (m *machine) kill() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -103,7 +107,7 @@ func (m *machine) isDead() bool {
 	return m.killed
 }
 
-// suspend stops the machine and its monotonic clock.
+// suspend pauses the machine and its monotonic clock.
 func (m *machine) suspend(d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -115,7 +119,7 @@ func (m *machine) suspend(d time.Duration) {
 	m.trouble = m.until
 }
 
-// freeze stops the process (SIGSTOP); all clocks run on.
+// freeze pauses the process (SIGSTOP) while all clocks continue.
 func (m *machine) freeze(d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -130,7 +134,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// setSkew sets the wall clock wrong.
+// setSkew sets the error of the wall clock.
 func (m *machine) setSkew(d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -138,21 +142,21 @@ func (m *machine) setSkew(d time.Duration) {
 	m.trouble = later(m.trouble, time.Now())
 }
 
-// hurt notes that something that is no fault of the process went wrong for it.
+// hurt records a fault that is not caused by the process.
 func (m *machine) hurt() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.trouble = later(m.trouble, time.Now())
 }
 
-// hurtSince reports whether anything went wrong since t.
+// hurtSince reports whether a fault occurred since t.
 func (m *machine) hurtSince(t time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.killed || !m.trouble.Before(t)
 }
 
-// pass waits while the machine stands still, and reports whether it did; errDead when the process is dead.
+// pass blocks while the machine is paused, and reports whether it was. It returns errDead if the process is dead.
 func (m *machine) pass() (stood bool, err error) {
 	for {
 		m.mu.Lock()
@@ -180,7 +184,7 @@ func (m *machine) pass() (stood bool, err error) {
 	}
 }
 
-// wait lets d pass, at least as long as the machine stands still.
+// wait blocks for d, and at least until the machine is no longer paused.
 func (m *machine) wait(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -197,7 +201,7 @@ func (m *machine) wait(ctx context.Context, d time.Duration) error {
 	return err
 }
 
-// Read reads this machine's clocks.
+// Read returns the time of this machine's clocks.
 func (m *machine) Read() timing.Reading {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -210,10 +214,10 @@ func (m *machine) Read() timing.Reading {
 	return timing.Reading{Wall: now.Add(m.skew).Round(0), Mono: boot - slept, Boot: boot}
 }
 
-// Sleep waits.
+// Sleep blocks for d or until ctx is done.
 func (m *machine) Sleep(ctx context.Context, d time.Duration) error {
 	return m.wait(ctx, between(m.about("sleep", d), max(d, 0), max(d, 0)))
 }
 
-// jitter is a random number in [0,1) for pauses of bulk requests.
+// jitter returns a random number in [0,1) for pauses of bulk requests.
 func (m *machine) jitter() float64 { return m.about("jitter").Float64() }
