@@ -11,13 +11,13 @@ import (
 	"github.com/rfsd/rfsd/testing/cluster"
 )
 
-// heap is what a target gets: the size of a small node in production, on a small machine.
+// heap is the Java heap of a target: the size of a small production node on a small machine.
 const heap = "1g"
 
-// makeSources fills a real cluster with one kind after the other and keeps a snapshot of each in the cache.
+// makeSources loads each kind into a real cluster in sequence, and keeps a snapshot of each in the cache.
 func makeSources(ctx context.Context, cache, from string, kinds []kind) (err error) {
 	product, version, _ := strings.Cut(from, "-")
-	// A document of 100 MB takes more than others.
+	// Documents of 100 MB need a larger heap.
 	node, err := cluster.Boot(ctx, product, version, cluster.Heap("3g"), cluster.Setting("http.max_content_length", "200mb"))
 	if err != nil {
 		return err
@@ -44,7 +44,7 @@ func makeSources(ctx context.Context, cache, from string, kinds []kind) (err err
 	return nil
 }
 
-// bootTarget starts a real OpenSearch with default settings and gives its URL.
+// bootTarget starts a real OpenSearch with default settings and returns its URL.
 func bootTarget(ctx context.Context, version string) (string, func() error, error) {
 	node, err := cluster.Boot(ctx, "opensearch", version, cluster.Heap(heap), cluster.Collector("G1"))
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"os/exec"
 )
 
-// child is a process that does one round of a measurement for each line it gets, and answers with a line of JSON.
+// child is a process that runs one round of a measurement for each line on its input, and answers with a line of JSON.
 type child struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
@@ -24,7 +24,7 @@ func startChild(ctx context.Context, program string, args ...string) (*child, er
 	return startChildWith(ctx, nil, program, args...)
 }
 
-// startChildWith starts a child with further variables in its environment.
+// startChildWith starts a child with additional environment variables.
 func startChildWith(ctx context.Context, environment []string, program string, args ...string) (*child, error) {
 	c := &child{cmd: exec.CommandContext(ctx, program, args...)}
 	c.cmd.Env = append(os.Environ(), environment...)
@@ -41,7 +41,7 @@ func startChildWith(ctx context.Context, environment []string, program string, a
 	return c, c.cmd.Start()
 }
 
-// ask has the child do a round and reads its answer.
+// ask runs a round in the child and decodes its answer.
 func (c *child) ask(into any) error {
 	_, err := io.WriteString(c.in, "\n")
 	if err == nil && c.out.Scan() {
@@ -50,8 +50,8 @@ func (c *child) ask(into any) error {
 	return fmt.Errorf("%s: %w", c.cmd.Path, errors.Join(err, c.out.Err(), c.close(), errors.New(string(tail(c.stderr.Bytes())))))
 }
 
-// close ends the child, which waits for no more rounds.
+// close closes the input of the child, which ends it.
 func (c *child) close() error {
-	_ = c.in.Close() // it may be gone
+	_ = c.in.Close() // the child may have ended
 	return c.cmd.Wait()
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/rfsd/rfsd/testing/rest"
 )
 
-// clientBody is the size of a prepared request in bytes, rfsd's default.
+// clientBody is the size of a prepared request body in bytes, as in rfsd's default.
 const clientBody = 5 << 20
 
-// clientConnections is how many requests the minimal client has under way, rfsd's default.
+// clientConnections is the number of concurrent requests of the minimal client, as in rfsd's default.
 const clientConnections = 4
 
-// prepareBodies cuts exported bulk files into request bodies: whole pairs of lines, each body as large as may be.
+// prepareBodies splits exported bulk files into request bodies: whole pairs of lines, up to clientBody bytes each.
 func prepareBodies(dir string) ([][]byte, error) {
 	files, err := filepath.Glob(filepath.Join(dir, indexName, "*.ndjson"))
 	if err != nil {
@@ -44,7 +44,7 @@ func prepareBodies(dir string) ([][]byte, error) {
 	return bodies, nil
 }
 
-// cut gives the length of the longest prefix of whole pairs of lines that is not longer than limit, at least one pair.
+// cut returns the length of the longest prefix of whole pairs of lines that is not longer than limit, but at least one pair.
 func cut(data []byte, limit int) int {
 	end := 0
 	for end < len(data) {
@@ -64,8 +64,8 @@ func cut(data []byte, limit int) int {
 	return end
 }
 
-// sendAll sends the bodies over a few connections as fast as the cluster takes them, asking for next to
-// nothing in return. A refused request or item is an error.
+// sendAll sends the bodies over a few connections as fast as the cluster accepts them, requesting minimal responses. A rejected request or
+// item is an error.
 func sendAll(ctx context.Context, url string, bodies [][]byte) error {
 	c := rest.Client{URL: url, HTTP: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clientConnections, DisableCompression: true}}}
 	var next atomic.Int64

@@ -21,10 +21,10 @@ import (
 //go:embed lucene/Columns.java
 var columnsSource []byte
 
-// columnRounds is how often each column is read, by Lucene and by rfsd; the best round counts.
+// columnRounds is the number of times each column is read by Lucene and by rfsd; the best round is used.
 const columnRounds = 12
 
-// columnResult is what reading a column takes.
+// columnResult is the cost of reading a column.
 type columnResult struct {
 	Name       string  `json:"name"`
 	Values     int64   `json:"values"`
@@ -33,8 +33,9 @@ type columnResult struct {
 	Own        float64 `json:"own_cpu_seconds"`
 }
 
-// readColumns has Lucene write an index with a column of every kind, reads it with Lucene and with rfsd, and writes a table.
-// Both must find the same values.
+// readColumns writes an index with a column of every kind with Lucene, reads it with Lucene and with rfsd, and writes a table. Both must
+// read
+// the same values.
 func readColumns(ctx context.Context, o options, w io.Writer) error {
 	classes, err := compileReader(ctx, filepath.Join(o.cache, "bench", "lucene-"+columnsLucene), columnsLucene, "Columns.java", columnsSource)
 	if err != nil {
@@ -88,7 +89,7 @@ func (f columnsFile) ReadAt(_ context.Context, off, n int64) ([]byte, error) {
 	return p, err
 }
 
-// measure reads a column, the field of a number, and compares it with what Lucene found.
+// measure reads a column, the field with a number, and compares it with Lucene's result.
 func (c *columnResult) measure(ctx context.Context, dir string, field int32, documents int) error {
 	const suffix = "Lucene90_0"
 	names, err := filepath.Glob(filepath.Join(dir, "*_"+suffix+".dvm"))
@@ -124,7 +125,7 @@ func (c *columnResult) measure(ctx context.Context, dir string, field int32, doc
 	return nil
 }
 
-// readColumn returns the number of values of a column, and the sum over them that Columns.java has.
+// readColumn returns the number of values of a column, and their sum as computed by Columns.java.
 func readColumn(ctx context.Context, e *columns.Entry, data columns.Data, documents int32) (values, sum int64, err error) {
 	if e == nil {
 		return 0, 0, errors.New("there is no such field")
@@ -159,7 +160,7 @@ func readColumn(ctx context.Context, e *columns.Entry, data columns.Data, docume
 	return values, sum, nil
 }
 
-// cpuTime returns the time that the processors have spent on this process.
+// cpuTime returns the CPU time of this process.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

@@ -10,11 +10,11 @@ import (
 	"github.com/rfsd/rfsd/testing/bench/corpus"
 )
 
-// users are the corpora that each codec is measured with.
+// users are the corpora with which each codec is measured.
 var users = []corpus.Kind{corpus.Orders, corpus.Articles, corpus.Events}
 
-// codecs are the rows of the part reading over the corpora of users. The goal is for the throughput of the whole process over
-// that of Lucene, of the worst corpus.
+// codecs are the rows of the part reading over the corpora of users. The goal applies to the corpus with the lowest ratio of the throughput
+// of the whole process to the throughput of Lucene.
 var codecs = []struct {
 	name, codec, cluster string
 	goal                 float64
@@ -26,7 +26,7 @@ var codecs = []struct {
 	{"zstd, no dictionary", "zstd_no_dict", "opensearch-2.9.0", 1},
 }
 
-// userSources returns the sources of codecs, those of the rows whose names begin with only.
+// userSources returns the sources of codecs, for the rows whose names start with only.
 func userSources(only string) (all []kind) {
 	for _, c := range codecs {
 		for _, u := range users {
@@ -42,11 +42,12 @@ func userSources(only string) (all []kind) {
 type corpusRates struct {
 	corpus            corpus.Kind
 	compressed        float64 // source ÷ files of stored fields
-	once, long, other float64 // rfsd over the source, and over a gigabyte of it; Lucene
+	once, long, other float64 // rfsd over the source; rfsd over a gigabyte of it; Lucene
 }
 
-// codecFigures compares, for each codec, whole processes of rfsd with Lucene over every corpus. The value of a row is that of the
-// corpus with the lowest one.
+// codecFigures compares, for each codec, whole processes of rfsd with Lucene over every corpus. The value of a row is the lowest value of
+// its
+// corpora.
 func codecFigures(ctx context.Context, o options) (all []figure, err error) {
 	for _, c := range codecs {
 		if !strings.HasPrefix(c.name, o.only) {
@@ -95,8 +96,9 @@ func worst(name, version string, rates []corpusRates, own func(corpusRates) floa
 	return f
 }
 
-// readCorpus measures a source in alternated rounds: one process of rfsd over it, one over a gigabyte of it, and Lucene. It also
-// returns the version of Lucene.
+// readCorpus measures a source in alternating rounds: one process of rfsd over it, one over a gigabyte of it, and Lucene. It also returns
+// the
+// version of Lucene.
 func readCorpus(ctx context.Context, o options, s *source) (r corpusRates, version string, err error) {
 	progress("warming up Lucene")
 	lucene, err := startLucene(ctx, o.cache, s)

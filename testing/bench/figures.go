@@ -15,16 +15,16 @@ import (
 type figure struct {
 	Name     string  `json:"name"`
 	Measured string  `json:"measured"`
-	Beside   string  `json:"beside"`  // the limit of the same run; "" when the goal is one
-	Value    float64 `json:"value"`   // that the goal is about
-	Goal     float64 `json:"goal"`    // 0: there is none
-	AtMost   bool    `json:"at_most"` // else at least
-	Unit     string  `json:"unit"`    // of value and goal; "": a ratio
+	Beside   string  `json:"beside"`  // the limit measured in the same run; "" if the goal is one
+	Value    float64 `json:"value"`   // value to compare with the goal
+	Goal     float64 `json:"goal"`    // 0: no goal
+	AtMost   bool    `json:"at_most"` // the goal is a maximum; otherwise a minimum
+	Unit     string  `json:"unit"`    // unit of value and goal; "": a ratio
 }
 
 func (f figure) met() bool { return f.Value == f.Goal || f.AtMost == (f.Value < f.Goal) }
 
-// part is rows that are measured together, each in a few minutes.
+// part is a set of rows that are measured together, in a few minutes.
 type part struct {
 	name    string
 	measure func(ctx context.Context, o options) ([]figure, error)
@@ -45,13 +45,13 @@ func partNames() (names []string) {
 	return names
 }
 
-// measuredPart is what is kept of a part.
+// measuredPart is the cached result of a part.
 type measuredPart struct {
 	Day     string   `json:"day"`
 	Figures []figure `json:"figures"`
 }
 
-// table measures parts of the table, keeps what they gave in the cache, and writes all that was kept into the document.
+// table measures parts of the table, caches their results, and writes all cached results into the document.
 func table(ctx context.Context, o options) error {
 	if o.part != "" && o.part != "all" && !slices.Contains(partNames(), o.part) {
 		return fmt.Errorf("no part is called %q: there are %s", o.part, strings.Join(partNames(), ", "))
@@ -99,7 +99,7 @@ func table(ctx context.Context, o options) error {
 	return writeTable(o.document, kept)
 }
 
-// lostParts returns an error with the parts whose figures the document has, but neither the cache nor the part to be measured.
+// lostParts returns an error that names the parts in the document that are neither cached nor about to be measured.
 func lostParts(document, measured string, kept map[string]measuredPart) error {
 	raw, err := os.ReadFile(document)
 	if err != nil {
@@ -120,7 +120,7 @@ func lostParts(document, measured string, kept map[string]measuredPart) error {
 	return fmt.Errorf("%s would lose the figures of the parts %s, which were measured elsewhere: measure them here, too, or leave out --write", document, strings.Join(lost, ", "))
 }
 
-// row is the figure as a row of a table of Markdown.
+// row returns the figure as a row of a Markdown table.
 func (f figure) row() string {
 	bound := "at least "
 	if f.AtMost {
@@ -141,7 +141,7 @@ func (f figure) row() string {
 	return fmt.Sprintf("%s %s%g%s | %s |", head, bound, f.Goal, unit, mark)
 }
 
-// The lines of the document between which the table stands.
+// Lines of the document that enclose the table.
 const (
 	tableBegin = "<!-- make bench writes what follows -->"
 	tableEnd   = "<!-- make bench wrote what precedes -->"
@@ -164,7 +164,7 @@ func writeTable(document string, kept map[string]measuredPart) error {
 	return replaceBetween(document, tableBegin, tableEnd, b.String())
 }
 
-// replaceBetween replaces what a document has between two of its lines.
+// replaceBetween replaces the text between two lines of a document.
 func replaceBetween(document, begin, end, text string) error {
 	raw, err := os.ReadFile(document)
 	if err != nil {

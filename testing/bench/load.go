@@ -24,37 +24,37 @@ import (
 
 // Times of the benchmark of a target under load.
 const (
-	delayed       = 200 * time.Millisecond // before a delayed request of documents is passed on
-	beforeOutage  = 8 * time.Second        // after the first request of documents
+	delayed       = 200 * time.Millisecond // delay of a delayed bulk request
+	beforeOutage  = 8 * time.Second        // after the first bulk request
 	outage        = time.Minute
 	rateWindow    = time.Second
-	searchTime    = 20 * time.Second // of each part of a round
+	searchTime    = 20 * time.Second // duration of each part of a round
 	searchEvery   = 50 * time.Millisecond
 	searchIndex   = "searched"
 	searchBodies  = 4         // bodies of about 5,800 documents each
-	searchLatency = "50ms"    // of --target-max-latency
-	small         = 256 << 10 // of requests while the outage is measured
+	searchLatency = "50ms"    // value of --target-max-latency
+	small         = 256 << 10 // request size while the outage is measured
 	searchRequest = `{"size":10,"query":{"multi_match":{"query":"status shipped 200","fields":["*"],"lenient":true}}}`
 )
 
-// gate passes requests on to a cluster, requests of documents later, and refuses these for a while.
+// gate is a proxy of a cluster that can delay bulk requests and reject them for a while.
 type gate struct {
 	*httptest.Server
 	delay time.Duration
-	from  time.Duration // of the refusals, after the first request of documents
+	from  time.Duration // start of the rejections, after the first bulk request
 	to    time.Duration
-	only  string // index that is refused; "": all
+	only  string // index whose requests are rejected; "": all
 
 	mu       sync.Mutex
 	first    time.Time
 	accepted []acceptedBody
-	refused  int // requests
+	refused  int // number of rejected requests
 }
 
 type acceptedBody struct {
-	at    time.Duration // after the first request of documents
+	at    time.Duration // after the first bulk request
 	bytes int64
-	index string // with gate.only
+	index string // set with gate.only
 }
 
 func newGate(to string, g *gate) (*gate, error) {
@@ -65,7 +65,7 @@ func newGate(to string, g *gate) (*gate, error) {
 	next := httputil.NewSingleHostReverseProxy(u)
 	next.Transport = &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}
 	g.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The coordination of a migration demands an alias of its requests.
+		// Requests of the coordination store set require_alias.
 		if !strings.HasSuffix(r.URL.Path, "/_bulk") || r.URL.Query().Has("require_alias") {
 			next.ServeHTTP(w, r)
 			return
@@ -80,7 +80,7 @@ func newGate(to string, g *gate) (*gate, error) {
 			g.mu.Lock()
 			g.refused++
 			g.mu.Unlock()
-			_, _ = io.Copy(io.Discard, r.Body) // what a refused request holds does not count
+			_, _ = io.Copy(io.Discard, r.Body) // the content of a rejected request does not matter
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusTooManyRequests)
 			_, _ = io.WriteString(w, `{"error":{"type":"circuit_breaking_exception","reason":"refused by the benchmark"},"status":429}`)
@@ -96,8 +96,8 @@ func newGate(to string, g *gate) (*gate, error) {
 	return g, nil
 }
 
-// indexOf returns the index of a request of documents, which the path or the first line of the body names; "" unless one index is
-// to be refused.
+// indexOf returns the index of a bulk request, from the path or the first line of the body; "" unless the requests of one index are
+// rejected.
 func (g *gate) indexOf(r *http.Request) (string, error) {
 	if g.only == "" {
 		return "", nil
@@ -110,7 +110,7 @@ func (g *gate) indexOf(r *http.Request) (string, error) {
 	return string(bulk.FirstIndex(body)), err
 }
 
-// at returns the time since the first request of documents.
+// at returns the time since the first bulk request.
 func (g *gate) at() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -120,7 +120,7 @@ func (g *gate) at() time.Duration {
 	return time.Since(g.first)
 }
 
-// rate returns the bytes per second that were accepted from one time to another.
+// rate returns the accepted bytes per second in a period.
 func (g *gate) rate(from, to time.Duration) float64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -133,7 +133,7 @@ func (g *gate) rate(from, to time.Duration) float64 {
 	return float64(sum) / (to - from).Seconds()
 }
 
-// recovery returns after which time behind the outage the rate of a window is at least nine tenths of that before it.
+// recovery returns the time after the outage until the rate of a window is at least nine tenths of the rate before it.
 func (g *gate) recovery() (took time.Duration, before float64, err error) {
 	before = g.rate(g.from-4*time.Second, g.from)
 	for at := g.to; at < g.to+time.Minute; at += 100 * time.Millisecond {
@@ -167,12 +167,12 @@ func press(ctx context.Context, o options, of kind, measure func(l *pressed) ([]
 	return measure(&pressed{o: o, s: s, node: rest.Client{URL: node}})
 }
 
-// run migrates into an empty index by way of url.
+// run migrates into an empty index through url.
 func (l *pressed) run(ctx context.Context, url string, more ...string) (run, error) {
 	return l.runFrom(ctx, l.s, url, more...)
 }
 
-// runFrom migrates a source of bench, and of others that multiply made, into empty indices by way of url.
+// runFrom migrates a source of bench, or one created by multiply, into empty indices through url.
 func (l *pressed) runFrom(ctx context.Context, s *source, url string, more ...string) (run, error) {
 	all := indexName
 	for i := range s.Copies - 1 {
@@ -184,7 +184,7 @@ func (l *pressed) runFrom(ctx context.Context, s *source, url string, more ...st
 	return migration(ctx, l.o.rfsd, s, "→ "+url, append([]string{"--target-host", url, "--existing-documents", "overwrite"}, more...)...)
 }
 
-// flowFigures measures migrations whose requests of documents take longer, and how long the rate takes to come back after refusals.
+// flowFigures measures migrations with slow bulk requests, and how long the rate takes to recover after rejections.
 func flowFigures(ctx context.Context, o options) ([]figure, error) {
 	return press(ctx, o, deflated, func(l *pressed) ([]figure, error) {
 		late, err := newGate(l.node.URL, &gate{delay: delayed})
@@ -221,8 +221,8 @@ func flowFigures(ctx context.Context, o options) ([]figure, error) {
 	})
 }
 
-// searchFigures measures searches at a fixed rate in an index beside: quiet, beside migrations, and beside migrations that keep to a
-// latency.
+// searchFigures measures searches at a fixed rate in another index: without load, during migrations, and during migrations with a latency
+// limit.
 func searchFigures(ctx context.Context, o options) ([]figure, error) {
 	return press(ctx, o, deflated, func(l *pressed) ([]figure, error) {
 		if err := l.makeSearched(ctx); err != nil {
@@ -253,7 +253,7 @@ func searchFigures(ctx context.Context, o options) ([]figure, error) {
 	})
 }
 
-// makeSearched fills the index that is searched with a part of the source's documents.
+// makeSearched fills the searched index with some of the source's documents.
 func (l *pressed) makeSearched(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "rfsd-bench-bodies-")
 	if err != nil {
@@ -279,7 +279,7 @@ func (l *pressed) makeSearched(ctx context.Context) error {
 	return l.node.JSON(ctx, http.MethodPost, "/"+searchIndex+"/_forcemerge?max_num_segments=1", nil, nil)
 }
 
-// beside searches while the source is migrated again and again with the options; nil: while nothing else is done.
+// beside searches while the source is migrated repeatedly with the options; nil: without load.
 func (l *pressed) beside(ctx context.Context, options []string) (p99, rate float64, err error) {
 	var searched atomic.Bool
 	done := make(chan error, 1)
@@ -296,7 +296,7 @@ func (l *pressed) beside(ctx context.Context, options []string) (p99, rate float
 		done <- err
 	}()
 	if options != nil {
-		for g.rate(0, time.Hour) == 0 && ctx.Err() == nil && len(done) == 0 { // until documents come
+		for g.rate(0, time.Hour) == 0 && ctx.Err() == nil && len(done) == 0 { // until the first documents arrive
 			time.Sleep(searchEvery)
 		}
 	}
@@ -307,7 +307,7 @@ func (l *pressed) beside(ctx context.Context, options []string) (p99, rate float
 	return p99, rate, errors.Join(err, <-done)
 }
 
-// searching searches at a fixed rate and returns the 99th percentile of the time from when a search is due, in ms.
+// searching searches at a fixed rate and returns the 99th percentile of the time since a search was due, in ms.
 func (l *pressed) searching(ctx context.Context, d time.Duration) (p99 float64, err error) {
 	c := rest.Client{URL: l.node.URL, HTTP: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	var mu sync.Mutex

@@ -19,16 +19,16 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// repeats is a source whose segments a long shard has several times.
+// repeats is a source whose segments a long shard contains several times.
 type repeats struct {
 	s      *source
 	index  string
 	copies int
 }
 
-// longShard makes a repository in dir whose only shard has the segments of several sources, each under as many names as it is to be
-// repeated, evenly mixed. The blobs are links to those of the sources, one for all names, so that they take no space. The first
-// source gives catalog and metadata: it has one index of one shard. All are of Lucene 8.6 to 8.11.
+// longShard creates a repository in dir whose only shard contains the segments of several sources, each repeated under different names,
+// evenly mixed. The blobs are links to the sources' blobs, so they take no space. The first source, which has one index with one shard,
+// provides catalog and metadata. All sources are of Lucene 8.6 to 8.11.
 func longShard(ctx context.Context, dir string, of ...repeats) (*source, error) {
 	long := *of[0].s
 	long.Repo, long.Documents, long.Bytes = dir, 0, 0
@@ -84,7 +84,7 @@ func longShard(ctx context.Context, dir string, of ...repeats) (*source, error) 
 	return &long, os.WriteFile(filepath.Join(dir, home.shard.Manifest), manifest, 0o644)
 }
 
-// rootOnly is the files of a repository without the indices.
+// rootOnly is a repository's file system without the indices.
 type rootOnly struct{ fs.FS }
 
 func (r rootOnly) ReadDir(name string) ([]fs.DirEntry, error) {
@@ -136,17 +136,17 @@ func openStored(ctx context.Context, root, name string) (all []storedShard, err 
 	return all, nil
 }
 
-// firstName is the number in the name of the first segment: all names have the same length, so that they are in the order of numbers.
+// firstName is the number in the name of the first segment. All names have the same length, so that they sort in numeric order.
 const firstName = 36 * 36 * 36 * 36
 
-// longCommit is the commit of a long shard while it is made.
+// longCommit is the commit of a long shard under construction.
 type longCommit struct {
-	segments bytes.Buffer // their entries
+	segments bytes.Buffer // entries of the segments
 	count    int
 	files    []map[string]any
 }
 
-// add adds the segments of a shard under new names, whose order is that of the calls.
+// add adds the segments of a shard under new names, which increase with each call.
 func (l *longCommit) add(s storedShard) error {
 	in := codec.NewInput(s.commit)
 	if h := in.Header(); h.Version != 10 {
@@ -201,7 +201,7 @@ func (l *longCommit) add(s storedShard) error {
 	return in.Err()
 }
 
-// set copies a set of names of files of a segment.
+// set copies a set of file names of a segment.
 func (l *longCommit) set(in *codec.Input, old, name string) {
 	all := in.Strings(false)
 	l.vint(len(all))
@@ -229,7 +229,7 @@ func (l *longCommit) file(f snapshot.File, name string) {
 	l.files = append(l.files, entry)
 }
 
-// manifest returns the list of the files, with the commit, as a blob.
+// manifest returns the shard's manifest, including the commit, as a blob.
 func (l *longCommit) manifest(home storedShard) ([]byte, error) {
 	const name = "segments_1"
 	in := codec.NewInput(home.commit)
@@ -249,12 +249,12 @@ func (l *longCommit) manifest(home storedShard) ([]byte, error) {
 	return sealed(append(framed("snapshot", 1), list...)), err
 }
 
-// framed returns the header of a file of Lucene or a blob of metadata.
+// framed returns the header of a Lucene file or a metadata blob.
 func framed(name string, version byte) []byte {
 	return append(append([]byte{0x3f, 0xd7, 0x6c, 0x17, byte(len(name))}, name...), 0, 0, 0, version)
 }
 
-// sealed adds the footer of a file of Lucene or a blob of metadata.
+// sealed adds the footer of a Lucene file or a metadata blob.
 func sealed(b []byte) []byte {
 	b = append(b, 0xc0, 0x28, 0x93, 0xe8, 0, 0, 0, 0)
 	return binary.BigEndian.AppendUint64(b, uint64(crc32.ChecksumIEEE(b)))

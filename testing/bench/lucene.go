@@ -22,31 +22,31 @@ var readerSource []byte
 //go:embed lucene/pom.xml
 var readerPOM []byte
 
-// columnsLucene is the version of Lucene that columns are read with.
+// columnsLucene is the version of Lucene that reads columns.
 const columnsLucene = "9.12.3"
 
-// warmUp is how often Lucene reads everything before it is measured, when the JIT is done.
+// warmUp is the number of times Lucene reads everything before it is measured, so that the JIT has finished.
 const warmUp = 8
 
-// luceneRound is what Lucene's own reader reports of one round.
+// luceneRound is the report of one round of Lucene's own reader.
 type luceneRound struct {
 	Documents   int     `json:"documents"` // live
 	SourceBytes int64   `json:"source_bytes"`
 	ShardBytes  int64   `json:"shard_bytes"`        // all files of all shards
-	StoredBytes int64   `json:"stored_field_bytes"` // those that hold stored fields
+	StoredBytes int64   `json:"stored_field_bytes"` // files with stored fields
 	CPUSeconds  float64 `json:"cpu_seconds"`        // of the process
 }
 
-// luceneReader is a process that reads the shards of a snapshot with Lucene, as often as it is asked.
+// luceneReader is a process that reads the shards of a snapshot with Lucene repeatedly.
 type luceneReader struct {
 	s       *source
 	version string
 	child   *child
-	dir     string // the unpacked shards
+	dir     string // directory of the unpacked shards
 }
 
-// startLucene compiles the reader when needed, unpacks the snapshot to a temporary directory, and starts Lucene of the generation
-// that wrote it, which reads it some times to warm up.
+// startLucene compiles the reader if necessary, unpacks the snapshot to a temporary directory, and starts the Lucene generation that wrote
+// it, which first reads everything warmUp times.
 func startLucene(ctx context.Context, cache string, s *source) (r *luceneReader, err error) {
 	lib := filepath.Join(cache, s.Cluster, "lib")
 	core, err := filepath.Glob(filepath.Join(lib, "lucene-core-*.jar"))
@@ -120,7 +120,7 @@ func compileReader(ctx context.Context, home, version, name string, source []byt
 	return compile(ctx, os.Getenv("JAVA_HOME"), home, filepath.Join(jars, "*"), name, source)
 }
 
-// compile compiles a program of one file with a JDK, or with the one on the path, and returns its class path.
+// compile compiles a single-file program with a JDK, or with the one on the path, and returns its class path.
 func compile(ctx context.Context, jdk, home, classPath, name string, source []byte) (string, error) {
 	if err := os.MkdirAll(home, 0o755); err != nil {
 		return "", err
@@ -135,7 +135,7 @@ func compile(ctx context.Context, jdk, home, classPath, name string, source []by
 	return strings.Join([]string{home, classPath}, string(os.PathListSeparator)), nil
 }
 
-// java is a program of a JDK; "": of the one on the path.
+// java returns the path of a JDK program; with "" the one on the path.
 func java(jdk, program string) string {
 	if jdk == "" {
 		return program

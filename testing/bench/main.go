@@ -1,5 +1,6 @@
-// Command bench measures rfsd on a snapshot of about 200 MB of JSON that a real Elasticsearch 7.10.2 made: reading
-// beside Lucene's own reader, exporting, and into a real OpenSearch beside a minimal client. `make bench` runs it.
+// Command bench measures rfsd with a snapshot of about 200 MB of JSON created by a real Elasticsearch 7.10.2: reading compared with
+// Lucene's
+// own reader, exporting, and migrating into a real OpenSearch compared with a minimal client. `make bench` runs it.
 package main
 
 import (
@@ -22,14 +23,14 @@ type options struct {
 	rfsd      string
 	kind      kind
 	rounds    int
-	target    string // OpenSearch version, none for no target
+	target    string // OpenSearch version; none: no target
 	targetURL string
 	lucene    bool
-	peers     int    // documents that other programs migrate, too, instead of all else
-	columns   int    // documents whose columns are read, instead of all else
-	part      string // of the table in the document, instead of all else
-	only      string // of the parts sources and reading, the rows whose names begin with it
-	document  string // that the table is written to
+	peers     int    // documents to migrate with other programs as well; the other measurements are skipped
+	columns   int    // documents whose columns are read; the other measurements are skipped
+	part      string // part of the table in the document; the other measurements are skipped
+	only      string // prefix of the rows of the parts sources and reading
+	document  string // file with the table
 	json      bool
 	cache     string
 }
@@ -128,7 +129,7 @@ func bench(ctx context.Context, args []string) error {
 	return r.writeText(os.Stdout)
 }
 
-// provide makes the snapshots that are not in the cache.
+// provide creates the snapshots that are not in the cache.
 func provide(ctx context.Context, cache string, kinds ...kind) error {
 	absent := map[string][]kind{} // by cluster
 	for _, k := range kinds {
@@ -176,7 +177,7 @@ func progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "bench: "+format+"\n", args...)
 }
 
-// withStderr adds what a program that failed complained about.
+// withStderr adds the standard error of a failed program.
 func withStderr(err error) error {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {

@@ -13,18 +13,18 @@ import (
 	"time"
 )
 
-// usage is what one process took from start to end.
+// usage is the resource usage of one process.
 type usage struct {
 	Seconds    float64 `json:"seconds"`
 	CPUSeconds float64 `json:"cpu_seconds"` // user and system, all threads
 	PeakBytes  int64   `json:"peak_bytes"`  // largest resident size
 }
 
-// measureVerb makes this program a small parent that starts another one and reports its usage.
-// Linux carries the resident peak of a parent over to its child, and the benchmark itself is large.
+// measureVerb makes this program a small parent that starts another program and reports its usage. Linux initializes the resident peak of a
+// child with that of its parent, and the benchmark itself is large.
 const measureVerb = "measure-child"
 
-// measured runs a program to its end and gives its standard output. Its standard error is kept for the message.
+// measured runs a program to its end and returns its standard output. Standard error becomes part of the error message.
 func measured(ctx context.Context, program string, args ...string) ([]byte, usage, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -51,14 +51,14 @@ func measured(ctx context.Context, program string, args ...string) ([]byte, usag
 	return stdout.Bytes(), u, nil
 }
 
-// tail is the end of what a program complained about.
+// tail returns the end of a program's error output.
 func tail(b []byte) []byte {
 	const most = 2000
 	b = bytes.TrimSpace(b)
 	return b[max(0, len(b)-most):]
 }
 
-// measureChild is the parent of the measured program; it gives the exit code.
+// measureChild is the parent of the measured program; it returns the exit code.
 func measureChild(args []string) int {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr

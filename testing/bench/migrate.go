@@ -23,7 +23,7 @@ type run struct {
 	Retried         int64 `json:"requests_retried"`
 }
 
-// summary is what rfsd reports with --output json.
+// summary is the JSON output of rfsd.
 type summary struct {
 	Complete bool
 	Totals   struct {
@@ -35,13 +35,13 @@ type summary struct {
 	Retried         int64 `json:"requests_retried"`
 }
 
-// migration runs rfsd on the source with the given destination flags, its state in a directory of its own.
-// A run that does not deliver every document is an error, not a figure.
+// migration runs rfsd on the source with the given destination flags, with its state in a directory of its own. It returns an error unless
+// every document is delivered.
 func migration(ctx context.Context, rfsd string, s *source, name string, destination ...string) (run, error) {
 	return migrationFrom(ctx, rfsd, s, name, []string{"--repo-uri", "file://" + s.Repo}, destination...)
 }
 
-// migrationFrom is migration with the flags that name the repository.
+// migrationFrom is like migration, with the flags that name the repository.
 func migrationFrom(ctx context.Context, rfsd string, s *source, name string, repository []string, destination ...string) (run, error) {
 	state, err := os.MkdirTemp("", "rfsd-bench-state-")
 	if err != nil {
@@ -51,7 +51,7 @@ func migrationFrom(ctx context.Context, rfsd string, s *source, name string, rep
 	return migrationWith(ctx, rfsd, s, name, state, slices.Concat(repository, destination, []string{"--coordinator-file", filepath.Join(state, "coordinator.db")}))
 }
 
-// discarded runs rfsd on the source with --discard, which keeps its state by itself and throws it away.
+// discarded runs rfsd on the source with --discard, which keeps temporary state only.
 func discarded(ctx context.Context, rfsd string, s *source) (run, error) {
 	state, err := os.MkdirTemp("", "rfsd-bench-state-")
 	if err != nil {
@@ -61,7 +61,7 @@ func discarded(ctx context.Context, rfsd string, s *source) (run, error) {
 	return migrationWith(ctx, rfsd, s, "--discard", state, []string{"--repo-uri", "file://" + s.Repo, "--discard"})
 }
 
-// migrationWith is migration with all flags that name repository, destination and coordination; files go to the directory state.
+// migrationWith is like migration, with all flags for repository, destination and coordination; files are written to the directory state.
 func migrationWith(ctx context.Context, rfsd string, s *source, name, state string, flags []string) (run, error) {
 	out, u, err := measured(ctx, rfsd, migrateArguments(state, flags)...)
 	if err != nil {
@@ -81,7 +81,7 @@ func migrationWith(ctx context.Context, rfsd string, s *source, name, state stri
 	}, nil
 }
 
-// migrateArguments returns the arguments of a migration, of the snapshot of a source unless rfsd has the source make one.
+// migrateArguments returns the arguments of a migration from the snapshot of a source, unless rfsd creates the snapshot itself.
 func migrateArguments(state string, flags []string) []string {
 	args := []string{"migrate", "--session-name", "bench", "--failed-documents", filepath.Join(state, "failed"), "--log-level", "warn", "--output", "json"}
 	if !slices.Contains(flags, "--source-host") {
@@ -90,12 +90,13 @@ func migrateArguments(state string, flags []string) []string {
 	return append(args, flags...)
 }
 
-// byCPU and byTime are what rounds are compared by: alone, the work it takes; into a cluster, how long it lasts.
+// byCPU and byTime are the criteria for comparing rounds: CPU time for reading, elapsed time into a cluster.
 func byCPU(r run) float64  { return r.CPUSeconds }
 func byTime(r run) float64 { return r.Seconds }
 
-// alternate does a round of each measurement in turn, so often, and returns the median of each. The largest peak of all rounds is
-// kept: memory is a bound. So are sent again and retried.
+// alternate runs rounds of all measurements in turn and returns the median of each. It keeps the maximum of all rounds for peak memory,
+// resent
+// documents and retries.
 func alternate(rounds int, cost func(run) float64, measures ...func() (run, error)) ([]run, error) {
 	done := make([][]run, len(measures))
 	for range rounds {

@@ -9,18 +9,19 @@ import (
 	"time"
 )
 
-// Of the benchmark of an overloaded index.
+// Times of the benchmark of an overloaded index.
 const (
 	healthyIndices = 3
-	overloaded     = 20 * time.Second // after the first request of documents; the others take longer
-	overloadRounds = 3                // of all rounds the sums count: refused requests are few, and their pauses random
+	overloaded     = 20 * time.Second // after the first bulk request; the other indices take longer
+	overloadRounds = 3                // the sums of all rounds are used: rejected requests are few, and their pauses random
 )
 
-// hotIndex is the index that is refused.
+// hotIndex is the index whose requests are rejected.
 var hotIndex = copyName(healthyIndices - 1)
 
-// overloadFigures measures a migration of which one index is refused for a while, and two of its parts by themselves: the requests to
-// the refused index, and the throughput of the others.
+// overloadFigures measures a migration in which the requests of one index are rejected for a while, and separately the requests to that
+// index
+// and the throughput of the others.
 func overloadFigures(ctx context.Context, o options) ([]figure, error) {
 	return press(ctx, o, deflated, func(l *pressed) ([]figure, error) {
 		dir, err := os.MkdirTemp("", "rfsd-bench-overload-")
@@ -60,7 +61,7 @@ func overloadFigures(ctx context.Context, o options) ([]figure, error) {
 	})
 }
 
-// overload migrates by way of a gate that refuses one index at first, and returns the gate. Each shard may have a slot.
+// overload migrates through a gate that rejects the requests of one index at first, and returns the gate. Each shard may use a slot.
 func (l *pressed) overload(ctx context.Context, s *source, more ...string) (*gate, error) {
 	g, err := newGate(l.node.URL, &gate{delay: delayed, to: overloaded, only: hotIndex})
 	if err != nil {
@@ -72,7 +73,7 @@ func (l *pressed) overload(ctx context.Context, s *source, more ...string) (*gat
 	return g, err
 }
 
-// healthy returns the bytes per second that the other indices accepted while one was refused.
+// healthy returns the bytes per second that the other indices accepted during the rejections.
 func (g *gate) healthy() float64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()

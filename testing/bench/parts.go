@@ -22,7 +22,7 @@ func stored(c corpus.Kind, codec, from string) kind {
 	return kind{Corpus: c, Codec: codec, Cluster: from, Shards: ordinaryShards, Documents: c.Usual()}
 }
 
-// The sources of the parts.
+// Sources of the parts.
 var (
 	mixed    = stored(corpus.Mixed, "default", ordinaryCluster)
 	deflated = kind{Corpus: corpus.Mixed, Codec: "best_compression", Cluster: ordinaryCluster, Shards: ordinaryShards, Documents: 110_000}
@@ -35,8 +35,8 @@ var (
 	tiniest = kind{Corpus: corpus.Tiny, Codec: "default", Cluster: ordinaryCluster, Shards: 20, Documents: 100}
 )
 
-// lengths are the rows of the part reading over lengths of documents, with the goals of the whole program and of the pipeline
-// alone; 0: there is none.
+// lengths are the rows of the part reading by length of documents, with the goals of the whole program and of the pipeline alone; 0: no
+// goal.
 var lengths = []struct {
 	name         string
 	kind         kind
@@ -49,7 +49,7 @@ var lengths = []struct {
 	{"LZ4, 39 bytes", stored(corpus.Tiny, "default", ordinaryCluster), 1, 0},
 }
 
-// prepare makes all sources that are not in the cache. The other parts leave out what they have no source for.
+// prepare creates all sources that are not in the cache. The other parts skip rows without a source.
 func prepare(ctx context.Context, o options) error {
 	all := userSources(o.only)
 	for _, c := range lengths {
@@ -63,7 +63,7 @@ func prepare(ctx context.Context, o options) error {
 	return provide(ctx, o.cache, all...)
 }
 
-// absent reports that there is no source for a row.
+// absent reports whether the source of a row is missing.
 func absent(k kind, err error) bool {
 	if isAbsent(err) {
 		progress("not measured: %s is not in the cache; -part sources makes it", k.folder())
@@ -71,7 +71,7 @@ func absent(k kind, err error) bool {
 	return isAbsent(err)
 }
 
-// unlessAbsent returns err, or nil if there is no source.
+// unlessAbsent returns err, or nil if a source is missing.
 func unlessAbsent(k kind, err error) error {
 	if absent(k, err) {
 		return nil
@@ -79,7 +79,7 @@ func unlessAbsent(k kind, err error) error {
 	return err
 }
 
-// readingFigures compares what is read in a CPU second with what Lucene reads, for each codec and for each length of documents.
+// readingFigures compares the bytes read per CPU second with Lucene, for each codec and for each length of documents.
 func readingFigures(ctx context.Context, o options) ([]figure, error) {
 	all, err := codecFigures(ctx, o)
 	if err != nil {
@@ -138,8 +138,8 @@ func readLong(ctx context.Context, o options, s *source) (*report, error) {
 	return r, r.reading(ctx, o, long)
 }
 
-// coresFigures compares one shard on two cores with one and with two processes of one core each, and a split one with one that is
-// not.
+// coresFigures compares one shard on two cores with one core and with two processes on one core each, and a split shard with an unsplit
+// one.
 func coresFigures(ctx context.Context, o options) (all []figure, err error) {
 	for _, c := range []struct {
 		name string
@@ -171,12 +171,12 @@ func coresFigures(ctx context.Context, o options) (all []figure, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// No goal: one shard that is not split uses all cores of a machine by itself. Parts are for several machines.
+	// No goal: one unsplit shard already uses all cores of a machine. Splitting is for several machines.
 	return append(all, figure{Name: "one shard, two slots, `--split-shards-over 64MiB`", Measured: fmt.Sprintf("%.2f s, %.2f CPU s", runs[1].Seconds, runs[1].CPUSeconds),
 		Beside: fmt.Sprintf("not split: %.2f s, %.2f CPU s", runs[0].Seconds, runs[0].CPUSeconds), Value: runs[0].Seconds / runs[1].Seconds}), nil
 }
 
-// twoCores compares the pipeline over a source on two cores with one, and with two processes of one core each.
+// twoCores compares the pipeline over a source on two cores with one core, and with two processes on one core each.
 func twoCores(ctx context.Context, o options, name string, s *source) (f figure, err error) {
 	var readers []*pipelineReader
 	defer func() {
@@ -217,7 +217,7 @@ func twoCores(ctx context.Context, o options, name string, s *source) (f figure,
 		Beside: fmt.Sprintf("two processes of one core: %.0f", rate(runs[1])), Value: rate(runs[2]) / rate(runs[1]), Goal: 0.9}, nil
 }
 
-// memoryFigures measures the largest resident size.
+// memoryFigures measures the peak resident size.
 func memoryFigures(ctx context.Context, o options) ([]figure, error) {
 	s, err := cached(o.cache, mixed)
 	if err != nil {
@@ -256,7 +256,7 @@ func memoryFigures(ctx context.Context, o options) ([]figure, error) {
 	return []figure{small, big, giant}, err
 }
 
-// latencyFigures compares a bucket that answers each request after 50 ms with one that answers at once.
+// latencyFigures compares a bucket with a latency of 50 ms with one without.
 func latencyFigures(ctx context.Context, o options) ([]figure, error) {
 	s, err := cached(o.cache, single)
 	if err != nil {
@@ -286,7 +286,7 @@ func latencyFigures(ctx context.Context, o options) ([]figure, error) {
 		Value: runs[0].Seconds / runs[1].Seconds, Goal: 0.6}}, nil
 }
 
-// planFigures measures `rfsd plan` of very many shards.
+// planFigures measures `rfsd plan` with very many shards.
 func planFigures(ctx context.Context, o options) ([]figure, error) {
 	s, err := cached(o.cache, shards)
 	if err != nil {
@@ -315,7 +315,7 @@ func planFigures(ctx context.Context, o options) ([]figure, error) {
 	}, nil
 }
 
-// startRounds is how often the start of a worker is measured.
+// startRounds is the number of measurements of the start of a worker.
 const startRounds = 21
 
 // startFigures measures the time from the start of a worker to its first request.
@@ -342,7 +342,7 @@ func firstRequest(ctx context.Context, rfsd string, s *source) (time.Duration, e
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = l.Close() }() // it may be closed
+	defer func() { _ = l.Close() }() // it may already be closed
 	state, err := os.MkdirTemp("", "rfsd-bench-worker-")
 	if err != nil {
 		return 0, err

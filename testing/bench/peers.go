@@ -19,25 +19,25 @@ import (
 	"github.com/rfsd/rfsd/testing/rest"
 )
 
-// elasticdumpVersion is installed with npm when it is not in the cache.
+// elasticdumpVersion is the version that npm installs if it is not in the cache.
 const elasticdumpVersion = "6.125.1"
 
-// The lines of the document between which the table of peers stands.
+// Lines of the document that enclose the table of peers.
 const (
 	peersBegin = "<!-- make bench-peers writes what follows -->"
 	peersEnd   = "<!-- make bench-peers wrote what precedes -->"
 )
 
-// peer is a way to bring an index from one cluster into another. run returns the usage of the program, zero where there is none.
+// peer is a program that copies an index from one cluster into another. run returns its resource usage; zero if no program runs.
 type peer struct {
 	name string
-	own  bool // it creates the index; for the others this is done before
+	own  bool // it creates the index itself
 	run  func(ctx context.Context) (usage, error)
 }
 
-// peerRound is what one migration took.
+// peerRound is the cost of one migration.
 type peerRound struct {
-	seconds              float64 // until all documents can be found
+	seconds              float64 // until all documents are searchable
 	tool, source, target float64 // CPU seconds
 	arrived              int64   // documents
 }
@@ -48,11 +48,12 @@ type peersBench struct {
 	s              *source
 	source, target rest.Client
 	repos          string // directory for repositories of the source
-	definition     []byte // of the index, as rfsd creates it
-	rounds         int    // that have been started
+	definition     []byte // definition of the index as rfsd creates it
+	rounds         int    // number of rounds started
 }
 
-// comparePeers migrates one index of Elasticsearch 7.10.2 into OpenSearch in different ways, in alternated rounds, and prints a table.
+// comparePeers migrates one index of Elasticsearch 7.10.2 into OpenSearch with different programs, in alternating rounds, and prints a
+// table.
 func comparePeers(ctx context.Context, o options) (err error) {
 	_, version, _ := strings.Cut(ordinaryCluster, "-")
 	from, err := cluster.Boot(ctx, "elasticsearch", version, cluster.Heap(heap))
@@ -72,7 +73,7 @@ func comparePeers(ctx context.Context, o options) (err error) {
 		return err
 	}
 	b.s.Repo = location
-	if err := b.source.JSON(ctx, http.MethodPost, "/"+indexName+"/_refresh", nil, nil); err != nil { // searches see it
+	if err := b.source.JSON(ctx, http.MethodPost, "/"+indexName+"/_refresh", nil, nil); err != nil { // make documents searchable
 		return err
 	}
 	peers, err := b.peers(ctx)
@@ -86,12 +87,12 @@ func comparePeers(ctx context.Context, o options) (err error) {
 			switch {
 			case err != nil && (p.own || ctx.Err() != nil):
 				return fmt.Errorf("%s: %w", p.name, err)
-			case err != nil: // the table shows that it failed
+			case err != nil: // the table shows the failure
 				progress("%s: %v", p.name, err)
 				continue
 			}
 			progress("%s: %.1f s", p.name, r.seconds)
-			if i > 0 { // the first one warms the nodes up
+			if i > 0 { // the first round warms the nodes up
 				rounds[j] = append(rounds[j], r)
 			}
 		}
@@ -104,7 +105,7 @@ func comparePeers(ctx context.Context, o options) (err error) {
 	return replaceBetween(o.document, peersBegin, peersEnd, text)
 }
 
-// peers returns the ways that this machine has.
+// peers returns the programs that are available on this machine.
 func (b *peersBench) peers(ctx context.Context) ([]peer, error) {
 	index := func(c rest.Client) string { return c.URL + "/" + indexName }
 	all := []peer{
@@ -146,7 +147,7 @@ func (b *peersBench) peers(ctx context.Context) ([]peer, error) {
 	}}), nil
 }
 
-// elasticdump returns the script of elasticdump, which npm installs in the cache.
+// elasticdump returns the path of elasticdump's script, which npm installs in the cache.
 func elasticdump(ctx context.Context, cache string) (string, error) {
 	for _, program := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -165,13 +166,13 @@ func elasticdump(ctx context.Context, cache string) (string, error) {
 	return script, nil
 }
 
-// fromSnapshot migrates with the snapshot that was made after the documents were indexed.
+// fromSnapshot migrates from the existing snapshot of the documents.
 func (b *peersBench) fromSnapshot(ctx context.Context) (usage, error) {
 	r, err := migration(ctx, b.o.rfsd, b.s, "from a snapshot", "--target-host", b.target.URL)
 	return r.usage, err
 }
 
-// fromSource migrates with a snapshot that rfsd has the source make in a repository of its own.
+// fromSource migrates from a snapshot that rfsd creates in a repository of its own.
 func (b *peersBench) fromSource(ctx context.Context) (usage, error) {
 	name := fmt.Sprintf("round%d", b.rounds)
 	dir := filepath.Join(b.repos, name)
@@ -183,7 +184,7 @@ func (b *peersBench) fromSource(ctx context.Context) (usage, error) {
 	return r.usage, err
 }
 
-// round migrates into a target without the index, and measures.
+// round migrates into a target without the index, and measures it.
 func (b *peersBench) round(ctx context.Context, p peer) (r peerRound, err error) {
 	b.rounds++
 	if err := b.target.JSON(ctx, http.MethodDelete, "/"+indexName+"?ignore_unavailable=true", nil, nil); err != nil {
@@ -249,7 +250,7 @@ func nodeCPU(ctx context.Context, c rest.Client) (float64, error) {
 	return 0, errors.New("the cluster reports no node")
 }
 
-// table returns the medians of the rounds by their time, and the fewest documents that arrived.
+// table returns the median rounds by time, with the minimum number of documents that arrived.
 func (b *peersBench) table(peers []peer, rounds [][]peerRound) string {
 	var t strings.Builder
 	t.WriteString("| way | seconds | CPU s of the program | of the source node | of the target node | documents that arrived |\n|---|---|---|---|---|---|\n")

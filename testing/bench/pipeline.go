@@ -20,10 +20,10 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// pipelineVerb makes this program a child that runs the pipeline over a repository, a round for each line of its input.
+// pipelineVerb makes this program a child that runs the pipeline over a repository, one round for each line of input.
 const pipelineVerb = "pipeline-child"
 
-// pipelineRound is what a round of the pipeline took.
+// pipelineRound is the cost of one round of the pipeline.
 type pipelineRound struct {
 	Bytes      int64   `json:"bytes"` // of the sources
 	Seconds    float64 `json:"seconds"`
@@ -49,7 +49,7 @@ func pipelineChild(root string) int {
 	return 0
 }
 
-// processorTime returns the CPU time of this process; 0 where the system does not tell.
+// processorTime returns the CPU time of this process; 0 if the system does not report it.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -58,13 +58,13 @@ func processorTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// pipelineReader is a process that runs the pipeline over a source as often as it is asked.
+// pipelineReader is a process that runs the pipeline over a source repeatedly.
 type pipelineReader struct {
 	s     *source
 	child *child
 }
 
-// startPipeline starts a process on so many cores, which does a round to warm up; 0: all cores.
+// startPipeline starts a process on a number of cores (0: all), which runs one round to warm up.
 func startPipeline(ctx context.Context, s *source, cores int) (*pipelineReader, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -95,7 +95,7 @@ func (p *pipelineReader) round() (pipelineRound, error) {
 
 func (p *pipelineReader) close() error { return p.child.close() }
 
-// pipeline reads all shards of the snapshot one after the other and returns the bytes of the sources.
+// pipeline reads all shards of the snapshot in sequence and returns the bytes of the sources.
 func pipeline(ctx context.Context, root string, pool *bulk.Pool, helpers *lucene.Helpers) (int64, error) {
 	blobs, err := repo.NewDir(root)
 	if err != nil {

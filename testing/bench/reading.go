@@ -7,7 +7,7 @@ import (
 	"os/exec"
 )
 
-// reading measures Lucene's reader, the pipeline alone, the dry run, and but for the table the export, in alternated rounds.
+// reading measures Lucene's reader, the pipeline alone, the dry run and, except for the table, the export, in alternating rounds.
 func (r *report) reading(ctx context.Context, o options, s *source) (err error) {
 	var lucene *luceneReader
 	if o.lucene {
@@ -55,7 +55,7 @@ func (r *report) reading(ctx context.Context, o options, s *source) (err error) 
 	return nil
 }
 
-// exported measures a migration into files, which are deleted.
+// exported measures a migration into files, which it deletes.
 func exported(ctx context.Context, rfsd string, s *source) (run, error) {
 	dir, err := os.MkdirTemp("", "rfsd-bench-export-")
 	if err != nil {
@@ -65,7 +65,7 @@ func exported(ctx context.Context, rfsd string, s *source) (run, error) {
 	return migration(ctx, rfsd, s, "--export-dir", "--export-dir", dir)
 }
 
-// run is a round of the pipeline as a run.
+// run returns a round of the pipeline as a run.
 func (p *pipelineReader) run() (run, error) {
 	x, err := p.round()
 	return run{Name: "pipeline", usage: usage{Seconds: x.Seconds, CPUSeconds: x.CPUSeconds}, Documents: int64(p.s.Documents), SourceBytes: x.Bytes}, err

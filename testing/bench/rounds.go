@@ -16,14 +16,15 @@ import (
 
 const (
 	followedDocuments = 1_000_000
-	changedPart       = 1000 // one document in so many changes before a round
+	changedPart       = 1000 // one of this many documents changes before a round
 )
 
-// followedSnapshots are the snapshots of a source that is followed, and how it came to each.
+// followedSnapshots are the snapshots of a followed source, with the step before each.
 var followedSnapshots = []string{"first", "changed", "merged"}
 
-// roundFigures compares rounds with the migration of the first snapshot: one of a thousand of a million documents was written again, without
-// merges and after a forced merge. The source is made anew, and is not kept.
+// roundFigures compares rounds with the migration of the first snapshot: a thousandth of a million documents was changed, without merges
+// and
+// after a forced merge. The source is created anew and is not cached.
 func roundFigures(ctx context.Context, o options) (all []figure, err error) {
 	dir, err := os.MkdirTemp("", "rfsd-bench-rounds-")
 	if err != nil {
@@ -68,7 +69,7 @@ func roundFigures(ctx context.Context, o options) (all []figure, err error) {
 	return all, nil
 }
 
-// makeFollowed makes the snapshots of a source in the directory repo.
+// makeFollowed creates the snapshots of a source in the directory repo.
 func makeFollowed(ctx context.Context, repo string) (err error) {
 	node, err := cluster.Boot(ctx, "elasticsearch", "7.10.2", cluster.Heap(heap))
 	if err != nil {
@@ -104,7 +105,7 @@ func makeFollowed(ctx context.Context, repo string) (err error) {
 		merge, step := "", changedPart
 		switch i {
 		case 0:
-			merge, step = "/_forcemerge?max_num_segments=5", 1 // so that no merge is due before the next snapshot
+			merge, step = "/_forcemerge?max_num_segments=5", 1 // so that no merge occurs before the next snapshot
 		case 2:
 			merge = "/_forcemerge?max_num_segments=1"
 		}
@@ -123,7 +124,7 @@ func makeFollowed(ctx context.Context, repo string) (err error) {
 	return os.CopyFS(repo, os.DirFS(location))
 }
 
-// snapshotNamed makes a snapshot of the index.
+// snapshotNamed creates a snapshot of the index.
 func snapshotNamed(ctx context.Context, c rest.Client, name string) error {
 	if err := c.JSON(ctx, http.MethodPost, "/"+indexName+"/_flush", nil, nil); err != nil {
 		return err
@@ -140,8 +141,7 @@ func snapshotNamed(ctx context.Context, c rest.Client, name string) error {
 	return nil
 }
 
-// followed measures the round that brings a snapshot to the target. A round that has not arrived, or is not of the documents that changed,
-// is an error.
+// followed measures the round of a snapshot. It returns an error if the round did not arrive or did not consist of the changed documents.
 func followed(ctx context.Context, rfsd, repo, snapshot, target, dir string) (run, error) {
 	out, u, err := measured(ctx, rfsd, "follow", "--once", "--repo-uri", "file://"+repo, "--snapshot-name", snapshot, "--target-host", target, "--session-name", "bench",
 		"--failed-documents", filepath.Join(dir, "failed"), "--log-level", "warn", "--output", "json")

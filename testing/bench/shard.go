@@ -14,15 +14,15 @@ import (
 	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
-// A long shard of 100 GB and 10^9 documents: how often it has the segments of the sources, and of its quarter.
+// Composition of a long shard of 100 GB and 10^9 documents, and of a quarter of it: how often each source's segments are repeated.
 const (
 	longCopies  = 64 // of single
 	tinyCopies  = 96 // of counters
 	restartTime = 3 * time.Second
 )
 
-// shardFigures measures one shard of 100 GB and 10^9 documents: compared with a quarter of it, interrupted in the middle, and divided
-// over slots.
+// shardFigures measures one shard of 100 GB and 10^9 documents: compared with a quarter of it, interrupted in the middle, and split over
+// slots.
 func shardFigures(ctx context.Context, o options) ([]figure, error) {
 	s, err := cached(o.cache, single)
 	if err != nil {
@@ -77,9 +77,10 @@ func shardFigures(ctx context.Context, o options) ([]figure, error) {
 	}, nil
 }
 
-// inTheMiddle interrupts a run after half of the time of another one, starts it again, interrupts it once more after restartTime, and
-// lets a third process do the rest. It returns how long the first took to end, and how much of the time of the second was not used:
-// what it did is compared with the other run.
+// inTheMiddle interrupts a run after half of the time of another run, starts it again, interrupts it once more after restartTime, and lets
+// a
+// third process finish. It returns how long the first took to stop, and how much of the second's time was lost, compared with the other
+// run.
 func inTheMiddle(ctx context.Context, rfsd string, s *source, as run) (stop, start time.Duration, err error) {
 	state, err := os.MkdirTemp("", "rfsd-bench-state-")
 	if err != nil {
@@ -102,8 +103,8 @@ func inTheMiddle(ctx context.Context, rfsd string, s *source, as run) (stop, sta
 	return stop, max(0, restartTime-time.Duration(used*float64(time.Second))), nil
 }
 
-// interrupted runs rfsd like migrationWith and sends it SIGTERM after a while. It returns what the process reports, and how long it
-// took to end.
+// interrupted runs rfsd like migrationWith and sends it SIGTERM after a while. It returns the output of the process and how long it took to
+// stop.
 func interrupted(ctx context.Context, rfsd, state string, after time.Duration, flags []string) (sum summary, took time.Duration, err error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, rfsd, migrateArguments(state, flags)...)

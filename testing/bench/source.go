@@ -21,21 +21,21 @@ const (
 	indexName    = "bench"
 	snapshotName = "snap1"
 	fillBody     = 4 << 20 // bytes of one bulk request
-	// layout changes whenever what fill writes changes, so that an old snapshot is not measured.
+	// layout must change whenever the output of fill changes, so that old snapshots are not used.
 	layout = 1
 )
 
-// kind is what a snapshot is made of.
+// kind describes the contents of a snapshot.
 type kind struct {
 	Corpus    corpus.Kind
 	Codec     string // index.codec
 	Cluster   string // product and version: elasticsearch-7.10.2
 	Shards    int
-	Documents int  // that are indexed
-	Merged    bool // each shard is one segment
+	Documents int  // number of documents indexed
+	Merged    bool // each shard is merged into one segment
 }
 
-// ordinary are cluster and shards where nothing else is asked for.
+// ordinary and related constants are the default cluster and shards.
 const (
 	ordinaryCluster = "elasticsearch-7.10.2"
 	ordinaryShards  = 4
@@ -56,7 +56,7 @@ func (k kind) folder() string {
 	return name
 }
 
-// source is a snapshot to be measured, kept in the cache between runs.
+// source is a snapshot to be measured, cached between runs.
 type source struct {
 	Kind      corpus.Kind `json:"kind"`
 	Codec     string      `json:"codec"`     // index.codec
@@ -64,7 +64,7 @@ type source struct {
 	Bytes     int64       `json:"bytes"`     // of their _source
 	Cluster   string      `json:"-"`         // that made it
 	Repo      string      `json:"-"`         // directory
-	Copies    int         `json:"-"`         // indices that hold the same files, all counted in Documents and Bytes; 0: one
+	Copies    int         `json:"-"`         // number of indices with the same files, all counted in Documents and Bytes; 0: one
 }
 
 // Of repeated are copies for a run of this length, so that the start of a process is a small part of it.
@@ -73,7 +73,7 @@ const (
 	mostCopies = 10
 )
 
-// repeated makes a repository in dir that holds the index of s as often as a long run needs, under different names.
+// repeated creates a repository in dir that contains the index of s under different names, as often as a long run needs.
 func (s *source) repeated(dir string) (*source, error) {
 	n := min(max(int(longRun/float64(s.Bytes)+0.5), 1), mostCopies)
 	all := *s
@@ -81,14 +81,14 @@ func (s *source) repeated(dir string) (*source, error) {
 	return &all, multiply(s, dir, n, true)
 }
 
-// indexBody takes shards and codec.
+// indexBody is a format that takes the number of shards and the codec.
 const indexBody = `{
  "settings": {"number_of_shards": %d, "number_of_replicas": 0, "refresh_interval": "30s", "translog.durability": "async", "codec": %q},
  "mappings": {"dynamic": false, "properties": {
   "@timestamp": {"type": "date"}, "order_id": {"type": "long"}, "status": {"type": "keyword"},
   "message": {"type": "text"}, "total": {"type": "double"}, "trace": {"properties": {"id": {"type": "keyword"}}}}}}`
 
-// cached gives the snapshot of a corpus that an earlier run left in dir; fs.ErrNotExist when there is none.
+// cached returns the snapshot of a corpus that an earlier run left in dir; fs.ErrNotExist if it is missing.
 func cached(dir string, k kind) (*source, error) {
 	home := filepath.Join(dir, "bench", k.folder())
 	raw, err := os.ReadFile(filepath.Join(home, "source.json"))
@@ -102,7 +102,7 @@ func cached(dir string, k kind) (*source, error) {
 	return s, nil
 }
 
-// keep copies the repository at from to home; source.json, written last, says that it is whole.
+// keep copies the repository from to home. source.json is written last and marks the copy as complete.
 func (s *source) keep(home, from string) error {
 	if err := os.RemoveAll(home); err != nil {
 		return err
@@ -121,8 +121,8 @@ func (s *source) keep(home, from string) error {
 	return os.WriteFile(filepath.Join(home, "source.json"), raw, 0o644)
 }
 
-// fill indexes the documents of a kind into a real cluster, deletes 2 % and overwrites 1 % of them, and makes a
-// snapshot of the index in the directory location, which the cluster must be allowed to write.
+// fill indexes the documents of a kind into a real cluster, deletes 2 % and overwrites 1 % of them, and creates a snapshot of the index in
+// the directory location, to which the cluster must have write access.
 func fill(ctx context.Context, c rest.Client, location string, k kind) (*source, error) {
 	docs, err := corpus.New(k.Corpus)
 	if err != nil {
@@ -167,7 +167,7 @@ func fill(ctx context.Context, c rest.Client, location string, k kind) (*source,
 	return s, takeSnapshot(ctx, c, location)
 }
 
-// takeSnapshot makes the snapshot of the index.
+// takeSnapshot creates the snapshot of the index.
 func takeSnapshot(ctx context.Context, c rest.Client, location string) error {
 	repository := map[string]any{"type": "fs", "settings": map[string]any{"location": location}}
 	if err := c.JSON(ctx, http.MethodPut, "/_snapshot/bench", repository, nil); err != nil {
@@ -183,7 +183,7 @@ type filler struct {
 	body []byte
 }
 
-// id is the id of document i: every third is a number, the others look like those that clusters make.
+// id returns the id of document i: every third is a number, the others look like generated ids.
 func id(i int) string {
 	if i%3 == 0 {
 		return strconv.Itoa(i)
@@ -196,7 +196,7 @@ func id(i int) string {
 	return base64.RawURLEncoding.EncodeToString(raw[:])
 }
 
-// index adds a revision of document i and gives the size of its source.
+// index adds a revision of document i and returns the size of its source.
 func (f *filler) index(ctx context.Context, i, revision int) (int, error) {
 	f.body = fmt.Appendf(f.body, "{\"index\":{\"_id\":%q}}\n", id(i))
 	begin := len(f.body)
@@ -227,5 +227,5 @@ func (f *filler) flush(ctx context.Context) error {
 	return err
 }
 
-// isAbsent says that a file is not there, as opposed to not readable.
+// isAbsent reports whether a file does not exist, as opposed to an unreadable one.
 func isAbsent(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -14,9 +14,10 @@ import (
 	"time"
 )
 
-// multiply makes a repository in dir whose snapshot has n indices, each with the shards of the one index of a source: further links
-// to the same files, so that they take no space. Catalog and metadata differ from what a real cluster wrote in the names alone.
-// data is false to leave out the blobs with the documents of the further indices.
+// multiply creates a repository in dir whose snapshot has n indices, each with the shards of a source's only index. The files are linked,
+// so
+// they take no space. Catalog and metadata differ from the original only in the names. If data is false, the blobs with documents of the
+// additional indices are left out.
 func multiply(s *source, dir string, n int, data bool) error {
 	raw, err := os.ReadFile(filepath.Join(s.Repo, "index-0"))
 	if err != nil {
@@ -85,13 +86,13 @@ func multiply(s *source, dir string, n int, data bool) error {
 	return os.WriteFile(filepath.Join(dir, "index-0"), raw, 0o644)
 }
 
-// copyName returns the name of the i-th further index that multiply makes, of the length of the first.
+// copyName returns the name of the i-th index created by multiply, which has the length of the original name.
 func copyName(i int) string { return fmt.Sprintf("b%0*d", len(indexName)-1, i) }
 
-// documentBlobs is the prefix of the names of blobs with files of Lucene.
+// documentBlobs is the prefix of blobs with Lucene files.
 const documentBlobs = "__"
 
-// link makes the files of one directory whose names have one of the prefixes files of another, too.
+// link links the files of one directory whose names have one of the prefixes into another directory.
 func link(from, to string, prefixes ...string) error {
 	files, err := os.ReadDir(from)
 	for _, f := range files {
@@ -102,7 +103,7 @@ func link(from, to string, prefixes ...string) error {
 	return err
 }
 
-// renamed returns a blob of index metadata for a name of the same length: a header of Lucene, SMILE, which may be compressed, and a
+// renamed returns a blob of index metadata with another name of the same length: a Lucene header, SMILE, which may be compressed, and a
 // footer with the CRC.
 func renamed(blob []byte, index string) ([]byte, error) {
 	const headLen, footerLen = 4 + 1 + len("index-metadata") + 4, 16
@@ -120,7 +121,7 @@ func renamed(blob []byte, index string) ([]byte, error) {
 	return sealed(out), nil
 }
 
-// bucket answers the reading requests of S3 with the files of a directory, each after a time. It checks no signature.
+// bucket serves read requests of S3 from the files of a directory, each after a delay. It does not verify signatures.
 type bucket struct {
 	dir   string
 	after time.Duration
@@ -146,7 +147,7 @@ func (b bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 const bucketName = "bench"
 
-// list answers with the files of the repository's root.
+// list lists the files in the root of the repository.
 func (b bucket) list(w http.ResponseWriter, prefix string) {
 	files, err := os.ReadDir(b.dir)
 	if err != nil {

@@ -7,25 +7,25 @@ import (
 	"text/tabwriter"
 )
 
-// report is everything that one run of the benchmark found out.
+// report holds the results of one run of the benchmark.
 type report struct {
 	Source  source        `json:"source"`
 	Lucene  *luceneRound  `json:"lucene,omitempty"`
 	version string        // of Lucene
 	Runs    []run         `json:"runs"`
 	Target  *targetResult `json:"target,omitempty"`
-	// NotRun names what was not measured, and why.
+	// NotRun names the measurements that were skipped, with the reasons.
 	NotRun []string `json:"not_run,omitempty"`
 }
 
-// targetResult is what a cluster took from rfsd and from the minimal client.
+// targetResult compares rfsd with the minimal client on a cluster.
 type targetResult struct {
 	Name string `json:"name"` // OpenSearch 2.19.4
 	// ClientSeconds is the time of the minimal client for the bodies that rfsd sends.
 	ClientSeconds float64 `json:"client_seconds"`
-	// IndexedTwice is how many more documents the cluster indexed than there are.
+	// IndexedTwice is the number of documents that the cluster indexed in excess.
 	IndexedTwice int64 `json:"documents_indexed_twice"`
-	// Rejected counts the cluster's own rejections: of its write queue, indexing pressure and circuit breakers.
+	// Rejected is the number of rejections by the cluster's write queue, indexing pressure and circuit breakers.
 	Rejected int64 `json:"rejected"`
 }
 
@@ -71,7 +71,7 @@ func (r *report) writeText(w io.Writer) error {
 	return nil
 }
 
-// ofLucene is the throughput per CPU second of the whole process over that of Lucene's process.
+// ofLucene returns the ratio of the throughput per CPU second of the whole process to Lucene's.
 func (r *report) ofLucene(x run) string {
 	if r.Lucene == nil {
 		return "-"

@@ -12,8 +12,8 @@ import (
 	"github.com/rfsd/rfsd/testing/rest"
 )
 
-// targetFigures compares migrations with default settings with the minimal client: a short one, of which the phases before and
-// after the documents are a large part, and a longer one.
+// targetFigures compares migrations with default settings with the minimal client: a short one, in which the phases before and after the
+// documents take a large part of the time, and a longer one.
 func targetFigures(ctx context.Context, o options) ([]figure, error) {
 	return press(ctx, o, mixed, func(l *pressed) (all []figure, err error) {
 		long, err := cached(o.cache, single)
@@ -40,10 +40,10 @@ func targetFigures(ctx context.Context, o options) ([]figure, error) {
 	})
 }
 
-// tinyIndices is how many indices the shards of a source become where tiny ones are measured.
+// tinyIndices is the number of indices into which the shards of a source are divided to measure tiny ones.
 const tinyIndices = 100
 
-// tinyFigures measures the migration of very many shards of some documents, with all that a run does, and its state in the target.
+// tinyFigures measures the complete migration of very many small shards, with its state in the target.
 func tinyFigures(ctx context.Context, o options) ([]figure, error) {
 	return press(ctx, o, tiniest, func(l *pressed) ([]figure, error) {
 		dir, err := os.MkdirTemp("", "rfsd-bench-tiny-")
@@ -66,8 +66,8 @@ func tinyFigures(ctx context.Context, o options) ([]figure, error) {
 	})
 }
 
-// intoTarget measures rfsd and the minimal client against the cluster at url, in turn on empty indices with
-// the same settings, after one round of both that warms the node up.
+// intoTarget measures rfsd and the minimal client with the cluster at url, alternately on empty indices with the same settings, after one
+// round of both to warm up the node.
 func intoTarget(ctx context.Context, rfsd string, s *source, name, url string, rounds int) (run, *targetResult, error) {
 	dir, err := os.MkdirTemp("", "rfsd-bench-bodies-")
 	if err != nil {
@@ -115,8 +115,9 @@ func intoTarget(ctx context.Context, rfsd string, s *source, name, url string, r
 	return r[0], t, node.JSON(ctx, http.MethodDelete, "/"+indexName, nil, nil)
 }
 
-// clientRound creates an empty index of the given definition, sends the bodies and makes their documents searchable, as a migration
-// does. It returns how long that took, in seconds.
+// clientRound creates an empty index with the given definition, sends the bodies and makes the documents searchable, as a migration does.
+// It
+// returns the duration in seconds.
 func clientRound(ctx context.Context, node rest.Client, definition []byte, bodies [][]byte) (float64, error) {
 	if err := node.JSON(ctx, http.MethodDelete, "/"+indexName, nil, nil); err != nil {
 		return 0, err
@@ -132,7 +133,7 @@ func clientRound(ctx context.Context, node rest.Client, definition []byte, bodie
 	return time.Since(begin).Seconds(), err
 }
 
-// check compares what the cluster holds with the source, and counts what it indexed twice or rejected.
+// check compares the contents of the cluster with the source, and counts excess documents and rejections.
 func (t *targetResult) check(ctx context.Context, node rest.Client, s *source) error {
 	if err := node.JSON(ctx, http.MethodPost, "/"+indexName+"/_refresh", nil, nil); err != nil {
 		return err
@@ -160,7 +161,7 @@ func (t *targetResult) check(ctx context.Context, node rest.Client, s *source) e
 	return err
 }
 
-// rejections sums up what the nodes refused because of overload since they were started.
+// rejections returns the number of rejections because of overload since the nodes were started.
 func rejections(ctx context.Context, node rest.Client) (int64, error) {
 	var stats struct {
 		Nodes map[string]struct {
@@ -191,7 +192,7 @@ func rejections(ctx context.Context, node rest.Client) (int64, error) {
 	return n, nil
 }
 
-// indexDefinition is the body that creates an index like the one that rfsd created.
+// indexDefinition returns the body that creates an index like the one that rfsd created.
 func indexDefinition(ctx context.Context, node rest.Client) ([]byte, error) {
 	var got map[string]struct {
 		Settings struct{ Index map[string]any }
@@ -207,6 +208,6 @@ func indexDefinition(ctx context.Context, node rest.Client) ([]byte, error) {
 	for _, own := range []string{"uuid", "version", "creation_date", "provided_name"} {
 		delete(index.Settings.Index, own)
 	}
-	index.Settings.Index["refresh_interval"] = "-1" // as while documents came
+	index.Settings.Index["refresh_interval"] = "-1" // as during the migration
 	return json.Marshal(map[string]any{"settings": map[string]any{"index": index.Settings.Index}, "mappings": index.Mappings})
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// unpack restores the Lucene files of the benchmark's shards below dir, as Lucene wants them, and gives
-// the directories of the shards.
+// unpack restores the Lucene files of the benchmark's shards below dir and returns the directories of the shards.
 func unpack(ctx context.Context, root, dir string) ([]string, error) {
 	blobs, err := repo.NewDir(root)
 	if err != nil {

@@ -1,5 +1,4 @@
-// Package corpus writes the documents that the benchmark migrates: invented, realistic in shape
-// and repetition, and the same on every machine.
+// Package corpus generates the documents of the benchmark: synthetic, realistic in shape and repetition, and the same on every machine.
 package corpus
 
 import (
@@ -11,10 +10,10 @@ import (
 	"time"
 )
 
-// Kind names a sort of documents.
+// Kind is a kind of documents.
 type Kind string
 
-// The kinds of documents.
+// Kinds of documents.
 const (
 	Mixed Kind = "mixed" // a quarter access logs, three quarters orders, 0.9 KB on average
 	Logs  Kind = "logs"  // log lines of 324 bytes on average
@@ -23,21 +22,20 @@ const (
 	Long  Kind = "long"  // texts of 1 MB
 	Giant Kind = "giant" // texts of 100 MB
 
-	// Documents that compress as those of users do: with DEFLATE about 2 : 1, 4 : 1 and 10 : 1.
+	// Kinds that compress like documents of users: with DEFLATE about 2 : 1, 4 : 1 and 10 : 1.
 	Orders   Kind = "orders"   // orders of ids and numbers, 0.9 KB on average
 	Articles Kind = "articles" // texts in eight languages, 3.1 KB on average
 	Events   Kind = "events"   // records of containers' logs, 1.1 KB on average
 )
 
-// usual are the documents of a benchmark: about 200 MB, of giants three.
+// usual is the number of documents of each kind in a benchmark: about 200 MB, three for Giant.
 var usual = map[Kind]int{Mixed: 220_000, Logs: 650_000, Tiny: 1_000_000, Wide: 50_000, Long: 200, Giant: 3,
 	Orders: 220_000, Articles: 75_000, Events: 180_000}
 
-// Usual returns how many documents of a kind are measured; 0 for none that there is.
+// Usual returns the number of documents of a kind that are measured; 0 for an unknown kind.
 func (k Kind) Usual() int { return usual[k] }
 
-// Corpus is a sequence of documents. Document i depends on the kind and i alone.
-// It is not safe for concurrent use.
+// Corpus is a sequence of documents. Document i depends only on the kind and on i. It is not safe for concurrent use.
 type Corpus struct {
 	kind  Kind
 	words []string
@@ -54,7 +52,7 @@ const (
 	epoch = 1704067200000
 )
 
-// New gives the corpus of a kind.
+// New returns the corpus of a kind.
 func New(kind Kind) (*Corpus, error) {
 	if kind.Usual() == 0 {
 		return nil, fmt.Errorf("no such corpus: %q (there are %q)", kind, slices.Sorted(maps.Keys(usual)))
@@ -71,7 +69,7 @@ func New(kind Kind) (*Corpus, error) {
 	return c, nil
 }
 
-// invent makes a word that can be spoken.
+// invent returns a pronounceable word.
 func (c *Corpus) invent() string {
 	word := make([]byte, 4+c.r.IntN(7))
 	for i := range word {
@@ -84,8 +82,7 @@ func (c *Corpus) invent() string {
 	return string(word)
 }
 
-// Append appends document i as one line of JSON without a line break. Another revision of a
-// document is another document under the same id.
+// Append appends document i as one line of JSON without a line break. Another revision of a document is another document with the same id.
 func (c *Corpus) Append(dst []byte, i, revision int) []byte {
 	c.pcg.Seed(uint64(i)+1, uint64(revision)+1)
 	switch {
@@ -112,7 +109,7 @@ func (c *Corpus) Append(dst []byte, i, revision int) []byte {
 	}
 }
 
-// word is a word of the vocabulary, common ones more often.
+// word returns a word of the vocabulary, common ones more often.
 func (c *Corpus) word() string { return c.words[c.zipf.Uint64()] }
 
 func (c *Corpus) text(dst []byte, n int) []byte {

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// access is a line of a web server's log with its structured fields.
+// access appends a line of a web server's log with its structured fields.
 func (c *Corpus) access(dst []byte, i int) []byte {
 	browser := c.r.IntN(60)
 	path := c.r.IntN(1000)
@@ -26,7 +26,7 @@ func (c *Corpus) access(dst []byte, i int) []byte {
 	return dst
 }
 
-// order is a purchase with a customer, one to six items and a note.
+// order appends a purchase with a customer, one to six items and a note.
 func (c *Corpus) order(dst []byte, i, revision int) []byte {
 	dst = fmt.Appendf(dst, `{"order_id":%d,"revision":%d,"customer":{"id":%d,"name":"%s %s","email":"%s.%s@example.com"`,
 		1_000_000+i, revision, 1+c.r.IntN(50000), c.word(), c.word(), c.word(), c.word())
@@ -56,7 +56,7 @@ func (c *Corpus) item(dst []byte) []byte {
 	return fmt.Appendf(dst, `,"attrs":{"color":%q,"size":%q}}`, c.oneOf("red", "blue", "grün"), c.oneOf("S", "M", "L"))
 }
 
-// logLine is one line of a service's log.
+// logLine appends one line of a service's log.
 func (c *Corpus) logLine(dst []byte, i int) []byte {
 	dst = append(dst, `{"@timestamp":"`...)
 	dst = c.stamp(dst, i, 130)
@@ -68,12 +68,12 @@ func (c *Corpus) logLine(dst []byte, i int) []byte {
 	return fmt.Appendf(dst, ` in %d ms","status":%s,"bytes":%d}`, c.r.IntN(3000), c.oneOf("200", "200", "404", "503"), c.r.IntN(90000))
 }
 
-// counter is one value of one counter.
+// counter appends one value of one counter.
 func (c *Corpus) counter(dst []byte, i int) []byte {
 	return fmt.Appendf(dst, `{"t":%d,"k":"c%02d","v":%5d}`, epoch+i*10, i%40, c.r.IntN(90000)+10000)
 }
 
-// batch is four orders.
+// batch appends four orders.
 func (c *Corpus) batch(dst []byte, i, revision int) []byte {
 	dst = append(dst, `{"orders":[`...)
 	for j := range 4 {
@@ -85,7 +85,7 @@ func (c *Corpus) batch(dst []byte, i, revision int) []byte {
 	return append(dst, `]}`...)
 }
 
-// letter is a text of about size bytes.
+// letter appends a text of about size bytes.
 func (c *Corpus) letter(dst []byte, i, size int) []byte {
 	dst = fmt.Appendf(dst, `{"order_id":%d,"notes":"`, i)
 	for end := len(dst) + size; len(dst) < end; {

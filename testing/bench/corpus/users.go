@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 )
 
-// purchase is an order as shops keep it: hardly any text, but ids, hashes, amounts and coordinates, which repeat nowhere.
+// purchase appends an order of a shop: hardly any text, but ids, hashes, amounts and coordinates that do not repeat.
 func (c *Corpus) purchase(dst []byte, i int) []byte {
 	dst = append(dst, `{"order":"`...)
 	dst = c.uuid(dst)
@@ -33,7 +33,7 @@ func (c *Corpus) purchase(dst []byte, i int) []byte {
 	return append(dst, `"}`...)
 }
 
-// any is a word of the vocabulary, each as often as the others.
+// any returns a word of the vocabulary, all equally often.
 func (c *Corpus) any() string { return c.words[c.r.IntN(vocabulary)] }
 
 // uuid appends a random UUID.
@@ -56,7 +56,7 @@ func (c *Corpus) token(dst []byte, n int) []byte {
 	return dst
 }
 
-// language is a vocabulary that is written in one script.
+// language is a vocabulary in one script.
 type language struct {
 	code    string
 	words   []string
@@ -64,7 +64,7 @@ type language struct {
 	zipf    *rand.Zipf
 }
 
-// scripts are the letters of the languages: consonants and vowels, which alternate, or signs, which follow each other.
+// scripts are the letters of the languages: alternating consonants and vowels, or signs.
 var scripts = []struct{ code, odd, even string }{
 	{"en", "bcdfghlmnprstvw", "aeiou"},
 	{"de", "bdfghklmnprstwzß", "aeiouäöü"},
@@ -78,10 +78,10 @@ var scripts = []struct{ code, odd, even string }{
 
 const (
 	ownWords   = 3000 // of a language
-	ownPhrases = 400  // of three to six words that come together
+	ownPhrases = 400  // of three to six words each
 )
 
-// languages makes the vocabularies.
+// languages creates the vocabularies.
 func (c *Corpus) languages() {
 	for _, s := range scripts {
 		l := language{code: s.code, zipf: rand.NewZipf(c.r, 1.1, 10, ownWords-1)}
@@ -108,9 +108,9 @@ func (c *Corpus) languages() {
 	}
 }
 
-// article is a text of about 3 KB in one of eight languages, with its markup.
+// article appends a text of about 3 KB in one of eight languages, with its markup.
 func (c *Corpus) article(dst []byte, i int) []byte {
-	l := &c.tongues[(i/50)%len(c.tongues)] // an importer writes one language for a while
+	l := &c.tongues[(i/50)%len(c.tongues)] // importers write documents in one language for a while
 	dst = fmt.Appendf(dst, `{"id":%d,"language":%q,"published":"`, 70_000_000+i, l.code)
 	dst = c.stamp(dst, i, 60000)
 	dst = append(dst, `","title":"`...)
@@ -127,7 +127,7 @@ func (c *Corpus) article(dst []byte, i int) []byte {
 		l.words[l.zipf.Uint64()], l.words[l.zipf.Uint64()], l.words[l.zipf.Uint64()], c.r.IntN(1e6))
 }
 
-// sentence appends n groups of words: phrases, and single words between them.
+// sentence appends n groups of words: phrases, and single words in between.
 func (c *Corpus) sentence(dst []byte, l *language, n int) []byte {
 	for j := range n {
 		if j > 0 {
@@ -141,7 +141,7 @@ func (c *Corpus) sentence(dst []byte, l *language, n int) []byte {
 	return dst
 }
 
-// event is a record of a container's log: most of it is where it comes from, the same for each record of the container.
+// event appends a record of a container's log, which consists mostly of its origin, the same for all records of the container.
 func (c *Corpus) event(dst []byte, i int) []byte {
 	pod := c.r.IntN(60)
 	service := c.words[pod%20]
