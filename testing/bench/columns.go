@@ -34,8 +34,7 @@ type columnResult struct {
 }
 
 // readColumns writes an index with a column of every kind with Lucene, reads it with Lucene and with rfsd, and writes a table. Both must
-// read
-// the same values.
+// read the same values.
 func readColumns(ctx context.Context, o options, w io.Writer) error {
 	classes, err := compileReader(ctx, filepath.Join(o.cache, "bench", "lucene-"+columnsLucene), columnsLucene, "Columns.java", columnsSource)
 	if err != nil {

@@ -46,8 +46,7 @@ type corpusRates struct {
 }
 
 // codecFigures compares, for each codec, whole processes of rfsd with Lucene over every corpus. The value of a row is the lowest value of
-// its
-// corpora.
+// its corpora.
 func codecFigures(ctx context.Context, o options) (all []figure, err error) {
 	for _, c := range codecs {
 		if !strings.HasPrefix(c.name, o.only) {
@@ -97,8 +96,7 @@ func worst(name, version string, rates []corpusRates, own func(corpusRates) floa
 }
 
 // readCorpus measures a source in alternating rounds: one process of rfsd over it, one over a gigabyte of it, and Lucene. It also returns
-// the
-// version of Lucene.
+// the version of Lucene.
 func readCorpus(ctx context.Context, o options, s *source) (r corpusRates, version string, err error) {
 	progress("warming up Lucene")
 	lucene, err := startLucene(ctx, o.cache, s)

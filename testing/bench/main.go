@@ -1,6 +1,5 @@
 // Command bench measures rfsd with a snapshot of about 200 MB of JSON created by a real Elasticsearch 7.10.2: reading compared with
-// Lucene's
-// own reader, exporting, and migrating into a real OpenSearch compared with a minimal client. `make bench` runs it.
+// Lucene's own reader, exporting, and migrating into a real OpenSearch compared with a minimal client. `make bench` runs it.
 package main
 
 import (

@@ -95,8 +95,7 @@ func byCPU(r run) float64  { return r.CPUSeconds }
 func byTime(r run) float64 { return r.Seconds }
 
 // alternate runs rounds of all measurements in turn and returns the median of each. It keeps the maximum of all rounds for peak memory,
-// resent
-// documents and retries.
+// resent documents and retries.
 func alternate(rounds int, cost func(run) float64, measures ...func() (run, error)) ([]run, error) {
 	done := make([][]run, len(measures))
 	for range rounds {

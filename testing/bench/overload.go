@@ -20,8 +20,7 @@ const (
 var hotIndex = copyName(healthyIndices - 1)
 
 // overloadFigures measures a migration in which the requests of one index are rejected for a while, and separately the requests to that
-// index
-// and the throughput of the others.
+// index and the throughput of the others.
 func overloadFigures(ctx context.Context, o options) ([]figure, error) {
 	return press(ctx, o, deflated, func(l *pressed) ([]figure, error) {
 		dir, err := os.MkdirTemp("", "rfsd-bench-overload-")

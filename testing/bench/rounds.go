@@ -23,8 +23,7 @@ const (
 var followedSnapshots = []string{"first", "changed", "merged"}
 
 // roundFigures compares rounds with the migration of the first snapshot: a thousandth of a million documents was changed, without merges
-// and
-// after a forced merge. The source is created anew and is not cached.
+// and after a forced merge. The source is created anew and is not cached.
 func roundFigures(ctx context.Context, o options) (all []figure, err error) {
 	dir, err := os.MkdirTemp("", "rfsd-bench-rounds-")
 	if err != nil {

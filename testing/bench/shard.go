@@ -78,8 +78,7 @@ func shardFigures(ctx context.Context, o options) ([]figure, error) {
 }
 
 // inTheMiddle interrupts a run after half of the time of another run, starts it again, interrupts it once more after restartTime, and lets
-// a
-// third process finish. It returns how long the first took to stop, and how much of the second's time was lost, compared with the other
+// a third process finish. It returns how long the first took to stop, and how much of the second's time was lost, compared with the other
 // run.
 func inTheMiddle(ctx context.Context, rfsd string, s *source, as run) (stop, start time.Duration, err error) {
 	state, err := os.MkdirTemp("", "rfsd-bench-state-")

@@ -35,7 +35,7 @@ type kind struct {
 	Merged    bool // each shard is merged into one segment
 }
 
-// ordinary and related constants are the default cluster and shards.
+// Default cluster and number of shards of a kind.
 const (
 	ordinaryCluster = "elasticsearch-7.10.2"
 	ordinaryShards  = 4

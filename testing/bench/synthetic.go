@@ -15,8 +15,7 @@ import (
 )
 
 // multiply creates a repository in dir whose snapshot has n indices, each with the shards of a source's only index. The files are linked,
-// so
-// they take no space. Catalog and metadata differ from the original only in the names. If data is false, the blobs with documents of the
+// so they take no space. Catalog and metadata differ from the original only in the names. If data is false, the blobs with documents of the
 // additional indices are left out.
 func multiply(s *source, dir string, n int, data bool) error {
 	raw, err := os.ReadFile(filepath.Join(s.Repo, "index-0"))

@@ -116,8 +116,7 @@ func intoTarget(ctx context.Context, rfsd string, s *source, name, url string, r
 }
 
 // clientRound creates an empty index with the given definition, sends the bodies and makes the documents searchable, as a migration does.
-// It
-// returns the duration in seconds.
+// It returns the duration in seconds.
 func clientRound(ctx context.Context, node rest.Client, definition []byte, bodies [][]byte) (float64, error) {
 	if err := node.JSON(ctx, http.MethodDelete, "/"+indexName, nil, nil); err != nil {
 		return 0, err

@@ -32,8 +32,7 @@ func CacheDir() (string, error) {
 }
 
 // assembled returns the cache directory with that name. If it does not exist, build fills it first. Concurrent processes wait for each
-// other
-// and never see an incomplete directory.
+// other and never see an incomplete directory.
 func assembled(name string, build func(dir string) error) (string, error) {
 	cache, err := CacheDir()
 	if err != nil {

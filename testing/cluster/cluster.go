@@ -47,8 +47,7 @@ func Setting(key, value string) Option {
 func Heap(size string) Option { return func(s *spec) { s.heap = size } }
 
 // Collector sets the garbage collector. The default is "Serial", which needs little memory; the servers' own default is "G1". Under load
-// with
-// Serial, OpenSearch's circuit breaker would count garbage as used memory, so it is set to count reserved memory only.
+// with Serial, OpenSearch's circuit breaker would count garbage as used memory, so it is set to count reserved memory only.
 func Collector(name string) Option { return func(s *spec) { s.collector = name } }
 
 // Secured adds TLS, basic auth and an admin client certificate (OpenSearch 1.x and 2.x only).
@@ -179,8 +178,7 @@ func adopt(ctx context.Context, product, version, url string) (*Node, error) {
 }
 
 // Boot assembles and starts a node, and blocks until it is ready. The caller must stop it; in any case it is killed with the calling
-// process.
-// An ErrMissing names what this machine lacks.
+// process. An ErrMissing names what this machine lacks.
 func Boot(ctx context.Context, product, version string, opts ...Option) (*Node, error) {
 	nodes, err := BootNodes(ctx, product, version, 1, opts...)
 	if err != nil {

@@ -49,8 +49,7 @@ func (n *Node) JSON(ctx context.Context, method, path string, body, out any) err
 }
 
 // Snapshot registers an fs repository in a directory of its own below Repos, takes a snapshot of the indices (all if empty), and returns
-// the
-// directory of the repository.
+// the directory of the repository.
 func (n *Node) Snapshot(ctx context.Context, repo, snapshot, indices string) (string, error) {
 	if n.Repos == "" {
 		return "", fmt.Errorf("node %s has no directory for repositories", n.URL)

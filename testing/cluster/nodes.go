@@ -11,8 +11,7 @@ import (
 )
 
 // OpenSearchNodes returns a cluster of count OpenSearch nodes for this test alone, which are stopped when the test ends. Any of them
-// answers
-// for the cluster; Kill and Restart simulate a crash and a recovery.
+// answers for the cluster; Kill and Restart simulate a crash and a recovery.
 func OpenSearchNodes(t testing.TB, version string, count int, opts ...Option) []*Node {
 	t.Helper()
 	return giveNodes(t, "opensearch", version, count, opts)

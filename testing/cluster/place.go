@@ -20,8 +20,7 @@ type place struct {
 }
 
 // lowPort and highPort bound the ports of nodes. They are below 32768, where Linux and others start assigning ports to outgoing
-// connections:
-// a node takes seconds until it listens, and its port must still be free then.
+// connections: a node takes seconds until it listens, and its port must still be free then.
 const lowPort, highPort = 20000, 32768
 
 // FreeAddress returns a free address on loopback with a port in that range. It blocks the start of other processes meanwhile, because a
@@ -37,8 +36,7 @@ func FreeAddress() (string, error) {
 }
 
 // tried is a counter of the ports that this process has tried, starting with a random one. So a port that was found free is only reused
-// after
-// all others, however late its user starts.
+// after all others, however late its user starts.
 var tried = func() *atomic.Uint32 {
 	var n atomic.Uint32
 	n.Store(rand.Uint32N(highPort - lowPort))
@@ -122,8 +120,7 @@ func workDir(tmp string) (string, error) {
 }
 
 // sweep removes directories of nodes whose owner was killed. A directory that cannot be removed belongs to another user or to a node that
-// is
-// still stopping; the next sweep removes it.
+// is still stopping; the next sweep removes it.
 func sweep(tmp string) error {
 	left, err := filepath.Glob(filepath.Join(tmp, dirPrefix+"*-*"))
 	if err != nil {

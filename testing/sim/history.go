@@ -62,8 +62,7 @@ type output struct {
 }
 
 // operations converts the history into porcupine's format. A request that was applied again after its response counts as another request
-// with
-// an unknown outcome.
+// with an unknown outcome.
 func (h *History) operations() []porcupine.Operation {
 	var out []porcupine.Operation
 	for _, o := range h.ops {

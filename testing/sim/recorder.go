@@ -15,8 +15,7 @@ import (
 )
 
 // Hammer lets clients concurrently apply random transitions to a few items of a real store, and reports whether the responses are
-// consistent
-// with a register that has a holder. Leases last up to two seconds, so that some expire meanwhile.
+// consistent with a register that has a holder. Leases last up to two seconds, so that some expire meanwhile.
 func Hammer(ctx context.Context, s cms.Store, clients, each, items int, seed uint64) (operations int, fits bool, err error) {
 	ids := make([]string, items)
 	seeds := make([]cms.Item, items)

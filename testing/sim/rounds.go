@@ -29,8 +29,7 @@ type Rounds struct {
 	Config
 	Number int
 	// SameVersion gives all rounds the same version, and Forgets is the time after which the target forgets deletions. Both disable the
-	// protection
-	// against late requests.
+	// protection against late requests.
 	SameVersion bool
 	Forgets     time.Duration
 }
@@ -125,8 +124,8 @@ func indexOf(p *plan.Plan, name string) plan.Index {
 }
 
 // expectChanges sets the documents of a shard expected on the target after a round, and the operations that the round may send: its
-// documents,
-// and deletions of former ones, whose ordinals follow the ordinals of the shard. With rules, as here, replaced documents are deleted, too.
+// documents, and deletions of former ones, whose ordinals follow the ordinals of the shard. With rules, as here, replaced documents are
+// deleted, too.
 func (w *world) expectChanges(k shardKey, target string, is, was shardTruth) {
 	w.ends[k] = is.end + was.end
 	for _, d := range is.docs {

@@ -1,10 +1,7 @@
 // Package sim runs the product's own migration in a simulated world: the real Migration, Session, Runner, Loader, export directory and
-// rules
-// over virtual time (testing/synctest), with a coordination store that loses, delays and forgets, a target that is slow, full or down,
-// disks
-// that lose unsynced data, and machines that crash, pause and have wrong clocks. Every choice depends on the seed and on its subject, not
-// on
-// the order in which goroutines run, so a seed reproduces a run.
+// rules over virtual time (testing/synctest), with a coordination store that loses, delays and forgets, a target that is slow, full or
+// down, disks that lose unsynced data, and machines that crash, pause and have wrong clocks. Every choice depends on the seed and on its
+// subject, not on the order in which goroutines run, so a seed reproduces a run.
 package sim
 
 import (
@@ -24,8 +21,7 @@ import (
 var errDead = errors.New("this process was killed")
 
 // dice makes the random choices of one seed. A choice depends on its subject and on the time, so the order in which goroutines choose at
-// the
-// same moment does not matter.
+// the same moment does not matter.
 type dice struct {
 	seed  uint64
 	start time.Time
@@ -69,8 +65,7 @@ func newMachine(name string, d dice) *machine {
 }
 
 // about returns the random source of a choice of this machine. It also depends on the call stack, and repeated choices about a subject at
-// the
-// same moment differ: goroutines of a process that wake at the same moment run in random order.
+// the same moment differ: goroutines of a process that wake at the same moment run in random order.
 func (m *machine) about(words ...any) *rand.Rand {
 	what := fmt.Sprint(words...)
 	var callers [32]uintptr

@@ -13,7 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
-// Globals creates on a target what a snapshot holds that belongs to no index.
+// Globals creates on a target the objects of a snapshot that belong to no index.
 type Globals struct {
 	Cluster rest.API
 	Version target.Version
@@ -24,16 +24,15 @@ type Globals struct {
 	Reported *Reported
 }
 
-// Migrate creates missing objects and never touches existing ones. A snapshot that was taken
-// without the state of its cluster is not an error: nothing is left to do, and a warning reports it.
-// l records each creation; nil: nothing is recorded.
+// Migrate creates missing objects and never changes existing ones. For a snapshot that was taken without the cluster's state it creates
+// nothing and returns a warning. l records each creation; nil: nothing is recorded.
 func (t *Globals) Migrate(ctx context.Context, plan *plan.Plan, l objects.Ledger) (GlobalsResult, error) {
 	wanted, warning, err := t.Plan(ctx, plan)
 	if err != nil || warning != "" {
 		return GlobalsResult{Warning: warning}, err
 	}
 	done, err := objects.EnsureGlobals(ctx, t.Cluster, wanted, l)
-	t.tell(ctx, done)
+	t.report(ctx, done)
 	r := GlobalsResult{Created: done.Created, Existed: done.Existed}
 	for _, left := range done.Left {
 		r.LeftOut = append(r.LeftOut, GlobalLeftOut{Kind: string(left.Kind), Name: left.Name, Reason: left.Reason})
@@ -41,7 +40,7 @@ func (t *Globals) Migrate(ctx context.Context, plan *plan.Plan, l objects.Ledger
 	return r, err
 }
 
-// Plan converts what the snapshot holds for the target; warning is the reason why the plan is empty.
+// Plan converts the objects of the snapshot for the target. warning is the reason why the plan is empty.
 func (t *Globals) Plan(ctx context.Context, plan *plan.Plan) (wanted metadata.GlobalPlan, warning string, err error) {
 	if !plan.Source.IncludeGlobalState {
 		return wanted, fmt.Sprintf("the snapshot %s was taken without the cluster's state: it holds no templates, pipelines, scripts or policies", plan.Snapshot), nil
@@ -62,7 +61,7 @@ func (t *Globals) Plan(ctx context.Context, plan *plan.Plan) (wanted metadata.Gl
 	return wanted, "", err
 }
 
-// read returns what the snapshot holds.
+// read returns the objects of the snapshot.
 func (t *Globals) read(ctx context.Context, plan *plan.Plan) (metadata.Globals, error) {
 	var sections map[string]json.RawMessage
 	var err error
@@ -81,8 +80,8 @@ func (t *Globals) read(ctx context.Context, plan *plan.Plan) (metadata.Globals, 
 	return all, t.addStored(ctx, plan.Source, &all)
 }
 
-// tell logs the outcome, object by object.
-func (t *Globals) tell(ctx context.Context, done objects.GlobalResult) {
+// report logs the outcome, object by object.
+func (t *Globals) report(ctx context.Context, done objects.GlobalResult) {
 	for _, name := range done.Created {
 		t.Log.InfoContext(ctx, "created", "object", name)
 	}

@@ -31,25 +31,25 @@ type Cluster interface {
 	FinalPipelines(ctx context.Context, indices []string) (map[string]string, error)
 	// PipelineEffects describes what an ingest pipeline does with documents besides changing their fields.
 	PipelineEffects(ctx context.Context, name string) ([]string, error)
-	// UnfitAliases returns the names that are aliases which documents cannot be sent to, with the reasons.
+	// UnfitAliases returns the names that are aliases to which documents cannot be sent, with the reasons.
 	UnfitAliases(ctx context.Context, names []string) (map[string]string, error)
 	// SetAliases adds aliases to an index.
 	SetAliases(ctx context.Context, index string, aliases json.RawMessage) error
 }
 
-// Indices creates indices on a target from the metadata in the snapshot. It logs what
-// differs from the snapshot and warns of final pipelines, which would change documents.
+// Indices creates indices on a target from the metadata in the snapshot. It logs differences from the snapshot and warns of final
+// pipelines, which would change documents.
 type Indices struct {
 	Cluster Cluster
 	Version target.Version
-	Rules   *rules.Set // the user's own changes; nil: none
-	// Overrides are the user's wishes about every index; their renaming is the plan's.
+	Rules   *rules.Set // the user's rules; nil: none
+	// Overrides are the user's options for all indices; the plan has already applied their renaming.
 	Overrides metadata.Overrides
-	Requester rest.API // asks what the target demands of replicas, and about data streams; nil: nothing
-	// UUIDs finds out whether the target is the source; nil: that is not checked. AllowSource permits it.
+	Requester rest.API // reads the target's requirements for replicas and its data streams; nil: not read
+	// UUIDs determines whether the target is the source, which only AllowSource permits; nil: not checked.
 	UUIDs       IndexUUIDs
 	AllowSource bool
-	// Globals are the other migrated objects, such as templates of data streams; nil: nothing.
+	// Globals are the other migrated objects, such as templates of data streams; nil: none.
 	Globals *Globals
 
 	// Reported are the changes that this process has logged before the first write; nil: none.
@@ -60,7 +60,7 @@ type Indices struct {
 	asked bool
 }
 
-// Absent returns the names that neither an index nor an alias of the target has.
+// Absent returns the names that no index and no alias of the target has.
 func (t *Indices) Absent(ctx context.Context, names []string) ([]string, error) {
 	var absent []string
 	for _, name := range names {
@@ -75,9 +75,8 @@ func (t *Indices) Absent(ctx context.Context, names []string) ([]string, error) 
 	return absent, nil
 }
 
-// Make creates what the target lacks of an index and leaves what exists as it is. It may be
-// repeated and run by several processes at the same time. Errors name the index and carry the
-// target's own words: fault.ErrRejected, fault.ErrConfig, fault.ErrUnavailable.
+// Make creates the missing target indices of an index and does not change existing ones. It may be repeated, and run by several processes
+// concurrently. Errors name the index and contain the target's reason: fault.ErrRejected, fault.ErrConfig, fault.ErrUnavailable.
 func (t *Indices) Make(ctx context.Context, x plan.Index) (Made, error) {
 	if x.Entry.Create {
 		return t.makeStream(ctx, x)
@@ -154,14 +153,14 @@ func (t *Indices) Wanted(ctx context.Context, x plan.Index) ([]metadata.Wanted, 
 	return wanted(x, o, t.Rules)
 }
 
-// Try creates one of the wanted indices as Make does, but without the mark of a session. On an objects.DryRunCluster it returns what
-// Make would do, and its error.
+// Try creates one of the wanted indices as Make does, but without the mark of a session. On an objects.DryRunCluster it returns the result
+// and the error that Make would return.
 func (t *Indices) Try(ctx context.Context, x plan.Index, w metadata.Wanted) (objects.Result, error) {
 	done, err := objects.Ensure(ctx, creator(t.Cluster, x), t.Version, []metadata.Wanted{w})
 	return done, refusedIndex(x, err)
 }
 
-// DryRun returns the same indices on another cluster, without a log. The target is asked for what it demands of replicas, at most once.
+// DryRun returns a copy of t for another cluster that does not log. It reads the target's requirements for replicas, at most once.
 func (t *Indices) DryRun(ctx context.Context, c objects.DryRunCluster) (*Indices, error) {
 	o, err := t.overrides(ctx)
 	if err != nil {
@@ -170,7 +169,7 @@ func (t *Indices) DryRun(ctx context.Context, c objects.DryRunCluster) (*Indices
 	return &Indices{Cluster: c, Version: t.Version, Rules: t.Rules, Overrides: o, asked: true, Requester: t.Requester, Log: slog.New(slog.DiscardHandler)}, nil
 }
 
-// overrides are the user's wishes, and what the target demands of replicas, which is asked once.
+// overrides returns the user's options with the target's requirements for replicas, which are read once.
 func (t *Indices) overrides(ctx context.Context) (metadata.Overrides, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -179,7 +178,7 @@ func (t *Indices) overrides(ctx context.Context) (metadata.Overrides, error) {
 	}
 	zones, err := objects.Zones(ctx, t.Requester)
 	switch {
-	case errors.Is(err, fault.ErrConfig): // the permission for it is optional
+	case errors.Is(err, fault.ErrConfig): // the permission is optional
 		t.Log.WarnContext(ctx, "the target does not let see whether it demands balanced replicas", "reason", err.Error())
 	case err != nil:
 		return t.Overrides, err
@@ -210,7 +209,7 @@ func (t *Indices) Aliases(ctx context.Context, x plan.Index) (map[string]json.Ra
 	return aliases, nil
 }
 
-// RemoveAliases removes aliases from an index. Missing ones are left out.
+// RemoveAliases removes aliases from an index and ignores missing ones.
 func (t *Indices) RemoveAliases(ctx context.Context, index string, names []string) error {
 	for _, name := range names {
 		if err := t.removeAliases(ctx, index, name); err != nil && !fault.HasStatus(err, http.StatusNotFound) {
@@ -220,7 +219,7 @@ func (t *Indices) RemoveAliases(ctx context.Context, index string, names []strin
 	return nil
 }
 
-// removeAliases removes aliases from an index in one request, which the target refuses where one is missing.
+// removeAliases removes aliases from an index in one request, which the target rejects if one is missing.
 func (t *Indices) removeAliases(ctx context.Context, index string, names ...string) error {
 	actions := make([]any, len(names))
 	for i, name := range names {
@@ -238,11 +237,11 @@ func (t *Indices) SetAliases(ctx context.Context, index string, aliases json.Raw
 	return t.Cluster.SetAliases(ctx, index, aliases)
 }
 
-// warnOfPipelines reports pipelines that change documents and cannot be switched off by a request.
+// warnOfPipelines logs a warning for final pipelines, which may change documents and cannot be disabled by a request.
 func (t *Indices) warnOfPipelines(ctx context.Context, names []string) error {
 	final, err := t.Cluster.FinalPipelines(ctx, names)
 	switch {
-	case errors.Is(err, fault.ErrConfig): // it is only a warning, and the permission for it is optional
+	case errors.Is(err, fault.ErrConfig): // only a warning, and the permission is optional
 		t.Log.WarnContext(ctx, "the target does not let see whether indices have a final pipeline, which would change documents", "reason", err.Error())
 		return nil
 	case err != nil:
@@ -253,7 +252,7 @@ func (t *Indices) warnOfPipelines(ctx context.Context, names []string) error {
 		if errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil {
 			return err
 		}
-		if err != nil { // the permission for it is optional
+		if err != nil { // the permission is optional
 			effects = []string{fault.Text(err)}
 		}
 		t.Log.WarnContext(ctx, "the index has a final pipeline, which may change or drop documents and cannot be switched off by requests",
@@ -262,8 +261,8 @@ func (t *Indices) warnOfPipelines(ctx context.Context, names []string) error {
 	return nil
 }
 
-// Check refuses a plan that emits mapping types to a target that takes none, or documents where they may not be
-// created, or that is the source, or to aliases that would change them, and finds names for data streams.
+// Check returns an error for a plan that the target cannot accept: mapping types that it does not support, missing streams or indices that
+// may not be created, a target that is the source, or aliases that would change the plan's documents. It chooses the names of data streams.
 func (t *Indices) Check(ctx context.Context, plan *plan.Plan) error {
 	for _, x := range plan.Indices {
 		if x.Entry.Naming.Emit && !t.Version.MappingTypes() {
@@ -288,7 +287,7 @@ func (t *Indices) Check(ctx context.Context, plan *plan.Plan) error {
 	return t.placeStreams(ctx, plan)
 }
 
-// checkAliases refuses target names that are aliases of several indices, or with a routing or a filter.
+// checkAliases rejects target names that are aliases of several indices, or that have a routing or a filter.
 func (t *Indices) checkAliases(ctx context.Context, plan *plan.Plan) error {
 	var names []string
 	for _, x := range plan.Indices {
@@ -301,7 +300,7 @@ func (t *Indices) checkAliases(ctx context.Context, plan *plan.Plan) error {
 	}
 	found, err := t.Cluster.UnfitAliases(ctx, names)
 	switch {
-	case errors.Is(err, fault.ErrConfig): // asked again before the documents of each index
+	case errors.Is(err, fault.ErrConfig): // checked again before the documents of each index
 		t.Log.WarnContext(ctx, "the target does not let see whether names of indices are aliases", "reason", fault.Text(err))
 		return nil
 	case err != nil:
@@ -312,7 +311,7 @@ func (t *Indices) checkAliases(ctx context.Context, plan *plan.Plan) error {
 	return fmt.Errorf("%s: %w", strings.Join(slices.Sorted(maps.Values(found)), "; "), fault.ErrConfig)
 }
 
-// wanted lists the target indices of an index of the snapshot.
+// wanted returns the target indices of an index of the snapshot.
 func wanted(x plan.Index, o metadata.Overrides, own *rules.Set) ([]metadata.Wanted, error) {
 	n, source := x.Entry.Naming, plan.MetadataOf(x.Source)
 	if x.Entry.Stream != nil {
@@ -326,20 +325,20 @@ func wanted(x plan.Index, o metadata.Overrides, own *rules.Set) ([]metadata.Want
 	for _, name := range targets {
 		w := metadata.Wanted{Name: name, Index: source, Type: n.TypeOf(name), Overrides: o, Rules: own, Join: n.Join}
 		if w.Type == "" && len(n.Types) == 1 {
-			w.Type = n.Types[0] // no document is of the other types
+			w.Type = n.Types[0] // the other types have no documents
 		}
 		if w.Type != "" && !slices.ContainsFunc(source.Mappings, func(m metadata.Mapping) bool { return m.Type == w.Type }) {
 			w.Type, w.Index.Mappings = "", nil
 		}
 		if len(targets) > 1 {
-			w.Index.Aliases = nil // an alias of one index must not become one of several
+			w.Index.Aliases = nil // an alias of one index must not become an alias of several
 		}
 		all = append(all, w)
 	}
 	return all, nil
 }
 
-// marked creates indices that carry the mark of the session.
+// marked is a Cluster that adds the mark of the session to the indices that it creates.
 type marked struct {
 	objects.Cluster
 	mark objects.Mark
@@ -355,7 +354,7 @@ func (m marked) CreateIndex(ctx context.Context, name string, body []byte) error
 	return m.Cluster.CreateIndex(ctx, name, body)
 }
 
-// creator creates indices that keep their mapping type when that is to be emitted.
+// creator returns a Cluster that creates indices with their mapping type if action lines contain it.
 func creator(c Cluster, x plan.Index) objects.Cluster {
 	if n := x.Entry.Naming; n.Emit && len(n.Types) == 1 {
 		return typed{c, n.Types[0]}
@@ -372,7 +371,7 @@ func (t typed) CreateIndex(ctx context.Context, name string, body []byte) error 
 	return t.CreateTypedIndex(ctx, name, t.typ, body)
 }
 
-// refusedIndex adds what can be done to a refusal.
+// refusedIndex adds the remedy to a rejection.
 func refusedIndex(x plan.Index, err error) error {
 	if errors.Is(err, fault.ErrRejected) && x.Entry.Naming.Multi == plan.SplitTypes {
 		return fmt.Errorf("%w (index %s is split by type; --multi-type union keeps one index)", err, x.Name)
@@ -391,10 +390,10 @@ func logPrepared(ctx context.Context, log *slog.Logger, done objects.Result, sai
 	logChanges(ctx, log, said.New(done.Changes))
 }
 
-// maxExamples bounds the examples of a rule in one line of the log. rfsd plan lists all.
+// maxExamples is the maximum number of examples of a rule in one log line. rfsd plan lists all.
 const maxExamples = 5
 
-// logChanges logs how things differ from the snapshot, one line for each rule.
+// logChanges logs differences from the snapshot, one line for each rule.
 func logChanges(ctx context.Context, log *slog.Logger, changes []metadata.Change) {
 	type key struct{ index, rule string }
 	var order []key

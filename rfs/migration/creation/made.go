@@ -4,12 +4,12 @@ import (
 	"encoding/json"
 )
 
-// Made is the work left after an index was created.
+// Made is the result of creating an index.
 type Made struct {
-	Created []string                   // by this call, as the target acknowledged
-	Late    map[string]json.RawMessage // target index → aliases that wait for its documents
-	Differs []string                   // what the target made of it that was not asked
-	// Originals means that the target filters sources as the source did, so that originals can be sent.
+	Created []string                   // indices created by this call, as acknowledged by the target
+	Late    map[string]json.RawMessage // target index → aliases withheld until its documents are complete
+	Differs []string                   // differences from the request
+	// Originals means that the target filters sources as the source did, so originals can be sent.
 	Originals bool
 }
 
@@ -20,10 +20,10 @@ type GlobalLeftOut struct {
 	Reason string `json:"reason"`
 }
 
-// GlobalsResult states what became of everything that belongs to no index (templates, pipelines, scripts, policies). Names are "<kind> <name>".
+// GlobalsResult is the outcome for objects that belong to no index (templates, pipelines, scripts, policies). Names are "<kind> <name>".
 type GlobalsResult struct {
 	Created []string        `json:"created,omitempty"`
-	Existed []string        `json:"existed,omitempty"` // left as they are
+	Existed []string        `json:"existed,omitempty"` // not changed
 	LeftOut []GlobalLeftOut `json:"left_out,omitempty"`
 	Warning string          `json:"warning,omitempty"`
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
-// Attachments returns the policies that manage the indices of a plan at the source, by the names of the indices there.
+// Attachments returns the policies that manage the plan's indices on the source, by the names of the indices there.
 func (t *Globals) Attachments(ctx context.Context, p *plan.Plan) (map[string]metadata.Attachment, error) {
 	all, err := t.read(ctx, p)
 	if err != nil {
@@ -45,7 +45,7 @@ func (t *Globals) Attachments(ctx context.Context, p *plan.Plan) (map[string]met
 	return found, nil
 }
 
-// writes reports whether documents for an alias are written to the index that has it in this form; holders counts the indices with it.
+// writes reports whether an index with an alias in this form is the alias's write index; holders is the number of indices with the alias.
 func writes(alias json.RawMessage, holders int) bool {
 	var is struct {
 		Writes *bool `json:"is_write_index"`
@@ -56,7 +56,7 @@ func writes(alias json.RawMessage, holders int) bool {
 	return is.Writes != nil && *is.Writes || is.Writes == nil && holders == 1
 }
 
-// Attach lets a policy of the target manage an index.
+// Attach attaches a policy of the target to an index.
 func (t *Globals) Attach(ctx context.Context, index string, a metadata.Attachment) (refused string, err error) {
 	return objects.Attach(ctx, t.Cluster, index, a)
 }

@@ -13,13 +13,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/objects"
 )
 
-// Recorded remembers what each index was created with.
+// Recorded is a Cluster that records the body of each index that it creates.
 type Recorded struct {
 	objects.Cluster
 	Bodies map[string][]byte
 }
 
-// CreateIndex creates an index and remembers the body.
+// CreateIndex creates an index and records the body.
 func (r Recorded) CreateIndex(ctx context.Context, name string, body []byte) error {
 	err := r.Cluster.CreateIndex(ctx, name, body)
 	if err == nil {
@@ -28,10 +28,8 @@ func (r Recorded) CreateIndex(ctx context.Context, name string, body []byte) err
 	return err
 }
 
-// readBack compares created indices with the request: the target's templates give new indices
-// settings, fields and aliases of their own. It is a report only: an index that cannot be read
-// now is none the worse for it.
-// Aliases that wait for the documents (late) do not count as a difference: withhold takes them away.
+// readBack compares created indices with the request, because templates of the target add settings, fields and aliases. The result is only
+// reported, so an index that cannot be read is only logged. Aliases that are withheld (late) are not a difference: withhold removes them.
 func (t *Indices) readBack(ctx context.Context, asked map[string][]byte, late map[string]json.RawMessage) []metadata.Change {
 	var all []metadata.Change
 	for name, body := range asked {
@@ -60,8 +58,8 @@ func (t *Indices) differences(ctx context.Context, name string, body []byte) ([]
 	return objects.Differences(body, answer)
 }
 
-// withhold removes from the target indices the aliases that wait until all documents have arrived, where a template has
-// set them: applications would read half-filled indices. They are set when the documents are complete.
+// withhold removes withheld aliases that a template has set: applications would read incomplete indices. They are set when the documents
+// are complete.
 func (t *Indices) withhold(ctx context.Context, late map[string]json.RawMessage) error {
 	if t.Requester == nil {
 		return nil
@@ -94,7 +92,7 @@ func (t *Indices) withhold(ctx context.Context, late map[string]json.RawMessage)
 	return nil
 }
 
-// AliasNames returns the members of an aliases object by name; none when it cannot be read.
+// AliasNames returns the members of an aliases object by name; nil if it cannot be decoded.
 func AliasNames(aliases json.RawMessage) (m map[string]json.RawMessage) {
 	if json.Unmarshal(aliases, &m) != nil {
 		return nil

@@ -10,12 +10,12 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/rebuild"
 )
 
-// sendsOriginals reports whether the originals of filtered sources (_recovery_source) are sent: when every target index
-// leaves out the same parts. The target then indexes what the source had indexed, and stores what the source stored.
+// sendsOriginals reports whether the originals of filtered sources (_recovery_source) are sent: if every target index filters the same
+// parts, the target indexes what the source indexed and stores what the source stored.
 func (t *Indices) sendsOriginals(ctx context.Context, x plan.Index) (bool, error) {
 	want, ok := plan.FilteredSource(x.Source)
 	if ok && x.Entry.Rebuild.UsesFields() {
-		return true, nil // asked for, regardless of what the target leaves out
+		return true, nil // requested, regardless of the target's filter
 	}
 	if !ok || t.Requester == nil {
 		return false, nil

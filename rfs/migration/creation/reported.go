@@ -8,7 +8,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 )
 
-// Reported is the set of changes that a process has logged already, by hash. The nil set is empty. It is safe for concurrent use.
+// Reported is the set of changes that a process has already logged, by hash. The nil set is empty. It is safe for concurrent use.
 type Reported struct {
 	seed maphash.Seed
 	mu   sync.Mutex

@@ -13,22 +13,21 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// ErrSourceIsTarget means that documents would be written into the cluster that the snapshot was taken of.
+// ErrSourceIsTarget means that documents would be written to the cluster from which the snapshot was taken.
 var ErrSourceIsTarget = fmt.Errorf("the target is the source: later writes there would be overwritten; "+
 	"check --target-host, or give the indices other names (--index-rename), or confirm with --allow-source-as-target: %w", fault.ErrConfig)
 
-// unknownUUID is the UUID that clusters and indices without one report.
+// unknownUUID is the UUID of clusters and indices that have none.
 const unknownUUID = "_na_"
 
-// IndexUUIDs reads the UUIDs of those indices of a target that exist. *target.Client is one.
+// IndexUUIDs reads the UUIDs of existing indices of a target. *target.Client implements it.
 type IndexUUIDs interface {
 	IndexUUIDs(ctx context.Context, names []string) (map[string]string, error)
 }
 
-// CheckSource returns an ErrSourceIsTarget when the plan would write into an index of the cluster that its snapshot was
-// taken of: the cluster has the UUID of the snapshot and a target has the name of an index of the source, or an index of
-// the target has the UUID of one of the source. With equal cluster UUIDs and other names only it returns a warning.
-// What either side does not report is unknown and equals nothing. allowed makes a warning of the error.
+// CheckSource returns an ErrSourceIsTarget if the plan would write to an index of the cluster from which its snapshot was taken: the
+// cluster has the UUID of the snapshot and a target index has the name of a source index, or a target index has the UUID of a source index.
+// If only the cluster UUIDs are equal, it returns a warning. An unknown UUID equals no other. allowed turns the error into a warning.
 func CheckSource(ctx context.Context, plan *plan.Plan, clusterUUID string, on IndexUUIDs, allowed bool) (warning string, err error) {
 	found, err := sameIndices(ctx, plan, on)
 	if err != nil {
@@ -84,7 +83,7 @@ func sameIndices(ctx context.Context, plan *plan.Plan, on IndexUUIDs) ([]string,
 	}
 	uuids, err := on.IndexUUIDs(ctx, planTargets(plan))
 	if errors.Is(err, fault.ErrConfig) {
-		return nil, nil // no permission; the UUID of the cluster needs none
+		return nil, nil // no permission; the cluster's UUID needs none
 	}
 	var same []string
 	for name, uuid := range uuids {
@@ -95,8 +94,8 @@ func sameIndices(ctx context.Context, plan *plan.Plan, on IndexUUIDs) ([]string,
 	return same, err
 }
 
-// sameCluster reports whether the snapshot was taken of the cluster with a UUID. A snapshot whose global metadata cannot be
-// read, or holds no UUID, may be of any cluster.
+// sameCluster reports whether the snapshot was taken from the cluster with this UUID. It returns false if the global metadata of the
+// snapshot cannot be read or has no UUID.
 func sameCluster(ctx context.Context, plan *plan.Plan, clusterUUID string) (bool, error) {
 	if plan.Source == nil || clusterUUID == "" || clusterUUID == unknownUUID {
 		return false, nil
@@ -106,7 +105,7 @@ func sameCluster(ctx context.Context, plan *plan.Plan, clusterUUID string) (bool
 		return false, err
 	}
 	if err != nil {
-		return false, nil //nolint:nilerr // who needs the metadata reports it
+		return false, nil //nolint:nilerr // readers that need the metadata report it
 	}
 	for _, key := range []string{"cluster_uuid", "uuid"} { // the latter before Elasticsearch 2
 		var uuid string

@@ -15,13 +15,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// Up to Elasticsearch 2 stored scripts are documents of an index of this name; their type is the language.
+// scriptIndex is the index of stored scripts up to Elasticsearch 2. Each is a document whose type is the language.
 const scriptIndex = ".scripts"
 
-// mostStored bounds the documents of such an index in memory.
+// mostStored is the maximum number of documents read from such an index.
 const mostStored = 10_000
 
-// addStored adds what the source keeps in indices of its own, as far as it is asked for: scripts as <language>#<name>, and policies.
+// addStored adds the requested objects that the source stores in indices of its own: scripts as <language>#<name>, and policies.
 func (t *Globals) addStored(ctx context.Context, snap *snapshot.Snapshot, all *metadata.Globals) error {
 	if t.Wanted.Scripts {
 		found := all.Objects[metadata.Script]
@@ -46,7 +46,7 @@ func (t *Globals) addStored(ctx context.Context, snap *snapshot.Snapshot, all *m
 	return nil
 }
 
-// readStored calls each with the documents of an index of the snapshot, if it has it, and takes its name from those that are listed.
+// readStored calls each with the documents of an index, if the snapshot has it, and removes the index from all.Indices.
 func readStored(ctx context.Context, snap *snapshot.Snapshot, index string, all *metadata.Globals, each func(*doc.Document) error) error {
 	if !slices.ContainsFunc(snap.Indices, func(x snapshot.IndexRef) bool { return x.Name == index }) {
 		return nil
@@ -69,8 +69,8 @@ func readStored(ctx context.Context, snap *snapshot.Snapshot, index string, all 
 	return nil
 }
 
-// ReadIndex calls each with the documents of an index, whose parts are valid during the call. Errors: fault.ErrCorrupt, what reading the
-// repository gives, and the error of each.
+// ReadIndex calls each with the documents of an index. A document is only valid during the call. Errors: fault.ErrCorrupt, errors of
+// reading the repository, and the error of each.
 func ReadIndex(ctx context.Context, snap *snapshot.Snapshot, x *snapshot.Index, each func(*doc.Document) error) error {
 	for shard := range x.NumShards {
 		if err := readShard(ctx, snap.Repository(), x.Locator, shard, each); err != nil {

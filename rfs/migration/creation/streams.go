@@ -12,8 +12,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
-// placeStreams asks the target about the names of data streams: whether documents may be created in
-// a stream, or whether an alias may take its place. It changes the plan.
+// placeStreams adapts the plan to the target's data streams and aliases: it verifies that documents may be created in a stream, or that an
+// alias may have the stream's name.
 func (t *Indices) placeStreams(ctx context.Context, plan *plan.Plan) error {
 	asked := map[string]bool{}
 	moved := false
@@ -41,8 +41,8 @@ func (t *Indices) placeStreams(ctx context.Context, plan *plan.Plan) error {
 	return nil
 }
 
-// placeAlias takes the alias back where its name is not free. While the target has a data stream of the
-// name it refuses what might be the name of the stream's next backing index: then the dot goes.
+// placeAlias removes the alias from the plan if its name is taken. If the target has a data stream of that name, it would reject a name
+// that may become the stream's next backing index, so the backing indices are renamed without the leading dot.
 func (t *Indices) placeAlias(ctx context.Context, p *plan.Plan, stream string) (renamed bool, err error) {
 	var parts []*plan.Entry
 	var ours []string
@@ -76,7 +76,7 @@ func (t *Indices) placeAlias(ctx context.Context, p *plan.Plan, stream string) (
 	return there != nil, nil
 }
 
-// mayCreateIn refuses to create documents where no data stream is or will be, and where a policy rolls it over.
+// mayCreateIn returns an error if stream is not and will not be a data stream, or if a policy rolls it over.
 func (t *Indices) mayCreateIn(ctx context.Context, plan *plan.Plan, stream string) error {
 	makes, err := objects.MakesStream(ctx, t.Requester, stream)
 	if err != nil {
@@ -98,7 +98,7 @@ func (t *Indices) mayCreateIn(ctx context.Context, plan *plan.Plan, stream strin
 	return nil
 }
 
-// makeStream creates the data stream of an entry, unless it is there.
+// makeStream creates the data stream of an entry unless it exists.
 func (t *Indices) makeStream(ctx context.Context, x plan.Index) (Made, error) {
 	name := x.Entry.Naming.Index
 	made := Made{}
@@ -124,9 +124,8 @@ func (t *Indices) makeStream(ctx context.Context, x plan.Index) (Made, error) {
 	return made, t.warnOfPipelines(ctx, []string{name})
 }
 
-// StreamUUID returns what distinguishes a data stream of the target from another of the same name, and refuses a stream that
-// a policy rolls over (objects.ErrRollover). An error that is fs.ErrNotExist when the stream does not exist; fault.ErrConfig
-// when an index or an alias has the name.
+// StreamUUID returns the UUID that identifies a data stream of the target. Errors: objects.ErrRollover if a policy rolls it over,
+// fs.ErrNotExist if it does not exist, and fault.ErrConfig if an index or an alias has the name.
 func (t *Indices) StreamUUID(ctx context.Context, name string) (string, error) {
 	if err := objects.CheckRollover(ctx, t.Requester, name); err != nil {
 		return "", err
@@ -148,8 +147,8 @@ func (t *Indices) StreamUUID(ctx context.Context, name string) (string, error) {
 	return "", fmt.Errorf("data stream %s: %w", name, fs.ErrNotExist)
 }
 
-// Locate completes a plan with what a migration finds out at the target: the names of backing indices, and whether
-// originals of filtered sources are sent. Nothing is written.
+// Locate completes a plan with what a migration learns from the target: the names of backing indices, and whether originals of filtered
+// sources are sent. It writes nothing.
 func (t *Indices) Locate(ctx context.Context, plan *plan.Plan) error {
 	asked, moved := map[string]bool{}, false
 	for i := range plan.Indices {

@@ -1,9 +1,9 @@
-// Package cutover ends the following of a cluster: it blocks writes to the source, lets a last round arrive, compares what the source
-// holds with what the last snapshot has, and ends the following.
+// Package cutover ends the following of a cluster: it blocks writes to the source, runs a last round, compares the source with the last
+// snapshot, and ends the following.
 //
-// Each step is recorded before it is taken, in the session of round 0, and may be repeated, so that the next process continues after a
-// kill. Until everything has arrived each failure leads back: write blocks are removed, and following continues. Afterwards a cut-over
-// is only completed.
+// Each step is recorded in the session of round 0 before it is taken, and is idempotent, so that another process can continue after a
+// crash. Until the last round has arrived, a failure is rolled back: write blocks are removed, and following continues. After that, a
+// cut-over can only be completed.
 //
 //	ORDERED ──► BLOCKED ──► FINISHING ──► DONE
 //	   │           │
@@ -28,14 +28,14 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// Records keep the order to cut over; session.Cutovers does.
+// Records stores the order to cut over. session.Cutovers implements it.
 type Records interface {
 	Read(ctx context.Context) (is session.Cutover, now time.Time, err error)
 	Move(ctx context.Context, from session.CutoverState, f func(c *session.Cutover, now int64)) (session.Cutover, error)
 	Return(ctx context.Context, reason string) (session.Cutover, error)
 }
 
-// Source is the cluster that is left; *live.Cluster is one.
+// Source is the source cluster. *live.Cluster implements it.
 type Source interface {
 	Indices(ctx context.Context, selects func(name string) bool) ([]live.Index, error)
 	Block(ctx context.Context, names []string) error
@@ -47,60 +47,60 @@ type Source interface {
 type Round struct {
 	Number   int
 	Snapshot string
-	Failed   int64 // documents
+	Failed   int64 // failed documents
 }
 
-// Cutover carries an order out.
+// Cutover executes an order to cut over.
 type Cutover struct {
 	Records Records
 	// Connect opens the source.
 	Connect func(ctx context.Context) (Source, error)
-	// Program is the command that follows, as messages name it: rfsd follow, or rfsd run --follow.
+	// Program is the command that follows, for messages: rfsd follow, or rfsd run --follow.
 	Program string
-	// MayBlock permits to block writes to the source. The order is input of a store that others may write to.
+	// MayBlock permits blocking writes to the source. The order alone does not suffice, because others may write to the store.
 	MayBlock bool
 	// Selects reports whether an index of the source is migrated.
 	Selects func(index string) bool
-	// Round runs a round whose snapshot starts after the call, and returns it when it has arrived. group are patterns of the indices that
-	// the round brings; none: all that are followed.
+	// Round runs a round whose snapshot starts after the call, and returns it once it has arrived. group holds patterns of the round's
+	// indices; none: all that are followed.
 	Round func(ctx context.Context, group []string) (Round, error)
 	// Verify compares what a round changed with the target. A difference is an error.
 	Verify func(ctx context.Context, round Round) error
 	// Failed returns the number of documents that failed in the rounds so far.
 	Failed func(ctx context.Context) (int64, error)
-	// Finish ends the following, and Move the following of some indices; both may be repeated.
+	// Finish ends the following, and Move ends it for some indices. Both are idempotent.
 	Finish func(ctx context.Context) error
 	Move   func(ctx context.Context, indices []string) error
 	Repo   snapshot.Repository
 	Clock  timing.Clock
 	Log    *slog.Logger
 
-	blocks []string      // that this process has recorded last
+	blocks []string      // as last recorded by this process
 	over   time.Duration // when the permitted outage ends; monotonic clock
-	// concluding states that the end was sent to the store, which did not answer.
+	// concluding states that the conclusion was sent to the store without a response.
 	concluding bool
 }
 
 const (
-	// attempts is the number of snapshots that may lack something that the source holds. A snapshot can miss a flush that ran at the
-	// same time (elasticsearch#144067), and writes may end after their block before Elasticsearch 7.9.
+	// attempts is the number of snapshots that may lack operations of the source. A snapshot can miss a flush that ran concurrently
+	// (elasticsearch#144067), and before Elasticsearch 7.9 writes may end after their block.
 	attempts = 3
-	// watchEvery is the time between two looks at the record, by which an operator returns from a cut-over.
+	// watchEvery is the interval at which the record is read, in which an operator can cancel a cut-over.
 	watchEvery = time.Second
-	// recordWithin bounds the record of a return after which write blocks are removed without one.
+	// recordWithin is the time for recording a return, after which write blocks are removed without a record.
 	recordWithin = 10 * time.Second
-	// returnWithin bounds the return of a process that is stopped.
+	// returnWithin is the time for the return of a process that is stopped.
 	returnWithin = 30 * time.Second
-	// share of the permitted outage that the round before the block may take.
+	// share is the divisor of the permitted outage for the round before the block.
 	share = 4
 )
 
 // errTooLong is the reason of a return.
 var errTooLong = errors.New("the permitted outage is over")
 
-// Run carries the order out until it is done or has returned, from the state in which an earlier process left it. It returns the
-// cut-over as it is at its end, and an error if that is open: the next process continues then. When ctx ends while writes are blocked,
-// Run returns from the cut-over first.
+// Run executes the order until it is done or has returned, from the state in which an earlier process left it. It returns the final
+// cut-over, and an error if it is still open, so that the next process continues. If ctx ends while writes are blocked, Run returns from
+// the cut-over first.
 func (c *Cutover) Run(ctx context.Context) (is session.Cutover, err error) {
 	for {
 		var now time.Time
@@ -125,7 +125,7 @@ func (c *Cutover) Run(ctx context.Context) (is session.Cutover, err error) {
 		case is.State != session.CutoverOrdered && is.State != session.CutoverBlocked:
 			return is, err
 		case ctx.Err() != nil && is.State == session.CutoverOrdered:
-			return is, err // nothing was done that has to be undone: the order stays
+			return is, err // nothing has to be undone: the order remains
 		case ctx.Err() != nil:
 			return c.leave(ctx, is, err)
 		}
@@ -135,7 +135,7 @@ func (c *Cutover) Run(ctx context.Context) (is session.Cutover, err error) {
 	}
 }
 
-// leave returns from a cut-over in a process that is stopped.
+// leave returns from a cut-over because the process is stopped.
 func (c *Cutover) leave(ctx context.Context, is session.Cutover, reason error) (session.Cutover, error) {
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnWithin)
 	defer cancel()
@@ -146,7 +146,7 @@ func (c *Cutover) leave(ctx context.Context, is session.Cutover, reason error) (
 	return is, errors.Join(err, ctx.Err())
 }
 
-// approach runs rounds until one is short enough for the permitted outage, and starts the outage then.
+// approach runs rounds until one is short enough for the permitted outage, and then records the start of the outage.
 func (c *Cutover) approach(ctx context.Context, is session.Cutover) error {
 	if err := c.accepts(ctx, is); err != nil {
 		return err
@@ -178,7 +178,7 @@ func maxOutage(is session.Cutover) time.Duration {
 	return time.Duration(is.MaxOutage) * time.Millisecond
 }
 
-// accepts refuses a block that is not permitted, and documents that failed.
+// accepts returns an error if blocking is not permitted or if documents failed.
 func (c *Cutover) accepts(ctx context.Context, is session.Cutover) error {
 	if is.Block && !c.MayBlock {
 		return fmt.Errorf("%s was started without --block-source-writes, which permits it: %w", c.Program, fault.ErrConfig)
@@ -190,7 +190,7 @@ func (c *Cutover) accepts(ctx context.Context, is session.Cutover) error {
 	return err
 }
 
-// within completes the cut-over within the permitted outage, unless the operator returns from it.
+// within completes the cut-over within the permitted outage, unless the operator cancels it.
 func (c *Cutover) within(ctx context.Context, is session.Cutover, now time.Time) error {
 	left := time.UnixMilli(is.Blocked).Add(maxOutage(is)).Sub(now)
 	c.over = c.Clock.Read().Mono + max(left, 0)
@@ -220,7 +220,7 @@ func (c *Cutover) within(ctx context.Context, is session.Cutover, now time.Time)
 	return err
 }
 
-// complete blocks writes, lets a round arrive, and compares the source with its snapshot, and what the round changed with the target.
+// complete blocks writes, runs a round, compares the source with its snapshot, and compares the round's changes with the target.
 func (c *Cutover) complete(ctx context.Context, is session.Cutover) error {
 	source, err := c.Connect(ctx)
 	if err != nil {
@@ -267,7 +267,7 @@ func (c *Cutover) complete(ctx context.Context, is session.Cutover) error {
 	return fmt.Errorf("the source holds what %d snapshots lack: %s: %w", attempts, strings.Join(lacks, "; "), fault.ErrConfig)
 }
 
-// block records and sets write blocks on all indices that take writes.
+// block records write blocks and sets them on all indices that accept writes.
 func (c *Cutover) block(ctx context.Context, source Source, is session.Cutover) error {
 	selects, err := c.selects(is)
 	if err != nil {
@@ -296,7 +296,7 @@ func (c *Cutover) block(ctx context.Context, source Source, is session.Cutover) 
 	return errors.Join(source.Block(ctx, names), c.stillBlocks(ctx, source, names))
 }
 
-// stillBlocks removes write blocks that came after another process had returned from the cut-over.
+// stillBlocks removes write blocks that were set after another process had returned from the cut-over.
 func (c *Cutover) stillBlocks(ctx context.Context, source Source, names []string) error {
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
@@ -310,7 +310,7 @@ func (c *Cutover) stillBlocks(ctx context.Context, source Source, names []string
 	return errors.Join(session.ErrCutoverMoved, source.Unblock(within, names))
 }
 
-// selects returns the function that selects the indices that are cut over.
+// selects returns a function that reports whether an index is cut over.
 func (c *Cutover) selects(is session.Cutover) (func(index string) bool, error) {
 	if len(is.Indices) == 0 {
 		return c.Selects, nil
@@ -344,8 +344,8 @@ func (c *Cutover) end(ctx context.Context, is session.Cutover) error {
 	return err
 }
 
-// back records that the cut-over returns, for a reason. Where the store does not answer, and the permitted outage is over, the write
-// blocks are removed without a record: no process can complete the cut-over any more.
+// back records that the cut-over returns, with the reason. If the store does not answer and the permitted outage is over, it removes the
+// write blocks without a record, because no process can complete the cut-over any more.
 func (c *Cutover) back(ctx context.Context, is session.Cutover, reason error) error {
 	c.Log.Warn("returning from the cut-over", "reason", reason)
 	alone := is.State == session.CutoverBlocked && is.Block && !c.concluding
@@ -368,8 +368,7 @@ func (c *Cutover) back(ctx context.Context, is session.Cutover, reason error) er
 	}
 }
 
-// recordReturn records that the cut-over returns, unless it is too late for that. Where the store may be left out in the end, it waits for
-// an answer for recordWithin.
+// recordReturn records that the cut-over returns, unless it is too late. If bounded, it waits for the store for at most recordWithin.
 func (c *Cutover) recordReturn(ctx context.Context, reason error, bounded bool) error {
 	if bounded {
 		var cancel context.CancelFunc
@@ -394,7 +393,7 @@ func (c *Cutover) unblock(ctx context.Context, is session.Cutover) error {
 	return err
 }
 
-// remove removes write blocks from indices that the session has blocked. The record is input: only indices that are migrated lose theirs.
+// remove removes write blocks from indices that the session has blocked. The record is not trusted: only migrated indices are unblocked.
 func (c *Cutover) remove(ctx context.Context, is session.Cutover) error {
 	source, err := c.Connect(ctx)
 	var all []live.Index

@@ -13,21 +13,21 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// readers is the number of indices, or of shards, that are read at a time.
+// readers is the number of indices, or of shards, that are read concurrently.
 const readers = 16
 
-// mostLacks bounds the differences that are named.
+// mostLacks is the maximum number of differences that are named.
 const mostLacks = 10
 
-// proof holds the result of a comparison of the source with a snapshot.
+// proof is the result of comparing the source with a snapshot.
 type proof struct {
-	indices []string // of the source, which were compared
-	lacks   []string // what the snapshot lacks; none: it has everything
+	indices []string // compared indices of the source
+	lacks   []string // what the snapshot lacks; empty: nothing
 	counted int      // shards without sequence numbers
 }
 
-// compare compares what each shard of the source holds with the snapshot: by the highest sequence number, or, before Elasticsearch 6, by
-// the number of documents.
+// compare compares each shard of the source with the snapshot: by the highest sequence number or, before Elasticsearch 6, by the number of
+// documents.
 func (c *Cutover) compare(ctx context.Context, source Source, name string, order session.Cutover) (proof, error) {
 	var p proof
 	selects, err := c.selects(order)
@@ -105,14 +105,14 @@ func (c *Cutover) compare(ctx context.Context, source Source, name string, order
 	return p, nil
 }
 
-// heldShard is a shard as the source and the snapshot hold it.
+// heldShard is a shard in the source and in the snapshot.
 type heldShard struct {
 	at               snapshot.Locator
 	n                int
 	source, snapshot live.Shard
 }
 
-// readShard returns what the commit of a shard holds.
+// readShard returns the sequence number and the document count in the commit of a shard.
 func readShard(ctx context.Context, r snapshot.Repository, at snapshot.Locator, n int) (is live.Shard, err error) {
 	commit, err := difference.OpenCommit(ctx, r, at, n)
 	if err != nil {
@@ -123,10 +123,10 @@ func readShard(ctx context.Context, r snapshot.Repository, at snapshot.Locator, 
 	return is, err
 }
 
-// differ reports whether both UUIDs are known, and are not the same.
+// differ reports whether both UUIDs are known and different.
 func differ(a, b string) bool { return a != "" && b != "" && a != b }
 
-// inParallel calls f with each number below n, several at a time, and returns the first error.
+// inParallel calls f with each number below n, readers at a time, and returns the first error.
 func inParallel(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(readers)
@@ -136,14 +136,14 @@ func inParallel(ctx context.Context, n int, f func(ctx context.Context, i int) e
 	return g.Wait()
 }
 
-// lack adds what the snapshot lacks.
+// lack adds a difference.
 func (p *proof) lack(format string, args ...any) {
 	if len(p.lacks) < mostLacks {
 		p.lacks = append(p.lacks, fmt.Sprintf(format, args...))
 	}
 }
 
-// note returns what could not be compared by sequence numbers; "": everything was.
+// note returns a text about shards that could not be compared by sequence numbers; "" if all could be.
 func (p *proof) note() string {
 	if p.counted == 0 {
 		return ""

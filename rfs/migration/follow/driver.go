@@ -15,38 +15,39 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// Driver starts rounds and completes them for a fleet, whose nodes work on their items. Each node has a Driver. Of all of them one
-// drives: it holds a lock in the session of round 0. Gossip and Raft have no part in it.
+// Driver starts and completes rounds for a fleet whose nodes work on their items. Each node has a Driver, but only one of them is active:
+// the holder of a lock in the session of round 0. It does not depend on gossip or Raft.
 //
-// A driver keeps nothing that the next one needs. The start of a round, its arrival, each step of a cut-over and the orders of the
-// operator are records, which are changed by conditional writes, and a step that is repeated changes nothing. The next driver therefore
-// continues where the last one stopped, and a former driver that wakes up late does no harm.
+// A driver has no state of its own. The start of a round, its arrival, each step of a cut-over and the operator's orders are records that
+// are changed by conditional writes, and each step is idempotent. So the next driver continues where the last one stopped, and a former
+// driver that resumes late does no harm.
 type Driver struct {
 	Root  *cms.Coordinator // of the session of round 0
 	Clock timing.Clock
-	TTL   time.Duration // of the lock: for so long no node drives after its holder was killed
-	// Ask returns after which time at most a node that does not drive asks for the lock, which a driver frees when it is stopped.
+	TTL   time.Duration // TTL of the lock: after a crash of its holder no node drives until it expires
+	// Ask returns the maximum interval at which other nodes request the lock, which a driver releases when it is stopped.
 	Ask   func() time.Duration
 	Every time.Duration // between the starts of two rounds
-	// Round starts the round that is due, or continues it, and returns nil when it has arrived. It ends when this node drives no longer.
+	// Round starts the round that is due, or continues it, and returns nil once it has arrived. Its context ends when this node loses the
+	// lock.
 	Round func(ctx context.Context) error
-	// CutOver carries out the order to cut over until it is done or has returned. It continues when this node drives no longer: only so
-	// the write blocks end in time although the store does not answer.
+	// CutOver executes the order to cut over until it is done or has returned. It continues even if this node loses the lock, so that write
+	// blocks are removed in time although the store does not answer.
 	CutOver func(ctx context.Context) error
 	Log     *slog.Logger
 }
 
-// lockName is the name of the lock of drivers.
+// lockName is the name of the drivers' lock.
 const lockName = "follow"
 
-// lookEvery is the interval in which a driver looks for orders, and whether a round is due.
+// lookEvery is the interval at which a driver checks for orders and for a due round.
 const lookEvery = 2 * time.Second
 
-// failures holds the pauses after rounds and cut-overs that failed in a row.
+// failures is the back-off after consecutive failed rounds and cut-overs.
 var failures = retry.Policy{First: 5 * time.Second, Max: 5 * time.Minute}
 
-// Run drives while this node holds the lock, for which it waits, until the following has ended or ctx is done. Errors are logged, and
-// what failed is tried again.
+// Run drives while this node holds the lock, for which it waits. It returns when the following has ended or ctx is done. It logs errors and
+// retries.
 func (d *Driver) Run(ctx context.Context) {
 	locks := primitive.Locks{Store: d.Root.Store(), Clock: d.Clock, Ask: d.Ask}
 	warned := false
@@ -69,7 +70,7 @@ func (d *Driver) Run(ctx context.Context) {
 	}
 }
 
-// drive runs rounds and cut-overs when they are due, until the following has ended. led ends with the leadership.
+// drive runs rounds and cut-overs when they are due, until the following has ended. led ends when the lock is lost.
 func (d *Driver) drive(ctx, led context.Context) error {
 	failed, again := 0, time.Duration(0)
 	for {
@@ -107,13 +108,13 @@ func (d *Driver) drive(ctx, led context.Context) error {
 	}
 }
 
-// held reports whether the operator wants no work, which ends a round.
+// held reports whether the operator has paused or drained the fleet, which ends a round.
 func (d *Driver) held(ctx context.Context) bool {
 	is, err := d.look(ctx)
 	return err == nil && is.state != session.Run
 }
 
-// report logs why a round has not arrived, or a cut-over has not ended, counts it, and stores it as an event, once for a round.
+// report logs the failure of a round or cut-over, counts it, and records it as an event, once per round.
 func (d *Driver) report(ctx context.Context, round int, reason error, pause time.Duration) {
 	d.Log.Warn("the round or the cut-over has not ended", "round", round, "reason", fault.Text(reason), "next_try_in", pause.Round(time.Second))
 	if err := session.RoundsOf(d.Root).Fail(ctx, fault.Text(reason)); err != nil {
@@ -124,16 +125,16 @@ func (d *Driver) report(ctx context.Context, round int, reason error, pause time
 	}
 }
 
-// due are the tasks of a driver.
+// due holds the pending tasks of a driver.
 type due struct {
-	round   int  // the last one
-	over    bool // the following has ended, and the settings of the target are restored
+	round   int  // number of the last round
+	over    bool // the following has ended, and settings of the target are restored
 	cutOver bool
-	state   session.FleetState // that the operator wants
+	state   session.FleetState // state requested by the operator
 	left    time.Duration      // until the next round
 }
 
-// look reads which tasks there are.
+// look returns the pending tasks.
 func (d *Driver) look(ctx context.Context) (is due, err error) {
 	all, err := session.RoundsOf(d.Root).Read(ctx)
 	if err != nil {
@@ -154,8 +155,7 @@ func (d *Driver) look(ctx context.Context) (is due, err error) {
 	return is, err
 }
 
-// Wanted returns what the operator wants of all rounds: the orders are given to the session of round 0, root. An unreadable record is to
-// run.
+// Wanted returns the operator's intent for all rounds, which is stored in the session of round 0, root. An unreadable record means run.
 func Wanted(ctx context.Context, root *cms.Coordinator) (session.Intent, error) {
 	is, err := session.OrdersOf(root).Intent(ctx)
 	if errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fault.ErrConfig) {
@@ -164,8 +164,8 @@ func Wanted(ctx context.Context, root *cms.Coordinator) (session.Intent, error) 
 	return is, err
 }
 
-// Due returns when the next round starts, by the store's clock: every after the start of the last one. It returns the zero time for
-// immediately: none has started, or the last one has not arrived.
+// Due returns when the next round starts, by the store's clock: every after the start of the last one. It returns the zero time if the
+// round is due immediately: no round has started, or the last one has not arrived.
 func Due(all session.Followed, every time.Duration) time.Time {
 	last, started := all.Last()
 	if !started || last.Arrived == 0 {
@@ -177,12 +177,12 @@ func Due(all session.Followed, every time.Duration) time.Time {
 // Now is the round that a fleet works on.
 type Now struct {
 	Round
-	Next time.Time // when the round after it starts, by the store's clock; zero: it is in progress
-	// Started is false before the first round; Over is true when the following has ended.
+	Next time.Time // start of the next round, by the store's clock; zero: a round is in progress
+	// Started is false before the first round; Over is true after the following has ended.
 	Started, Over bool
 }
 
-// Now returns the round that a fleet works on, or has worked on last.
+// Now returns the current round of a fleet, or the last one.
 func (c *Chain) Now(ctx context.Context, every time.Duration) (now Now, err error) {
 	all, err := session.RoundsOf(c.Root).Read(ctx)
 	if err != nil {

@@ -1,11 +1,11 @@
-// Package follow follows a living cluster by its snapshots. Each snapshot is a round. Round 0 is the migration of the first snapshot;
+// Package follow follows a running cluster through its snapshots. Each snapshot is a round. Round 0 is the migration of the first snapshot;
 // each later one is a session of its own that sends what changed since the snapshot before it. The rounds are recorded with the session
-// of round 0, and a round starts when the one before it has arrived whole.
+// of round 0, and a round starts when the former one has arrived completely.
 //
 // All documents of a round carry one external version, which is derived from the time at which its snapshot started, and deletions the
-// version below it. A request of a former round that arrives late is therefore refused by the target wherever a later round has changed
-// the document, and a repeated one changes nothing. This holds for snapshots of every version of Elasticsearch and OpenSearch, for
-// indices that were recreated, restored or shrunk, and after a failover that used sequence numbers again.
+// version below it. So the target rejects a late request of a former round wherever a later round has changed the document, and a repeated
+// one changes nothing. This holds for snapshots of every version of Elasticsearch and OpenSearch, for indices that were recreated, restored
+// or shrunk, and after a failover that used sequence numbers again.
 package follow
 
 import (
@@ -29,7 +29,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// Chain is the rounds of a cluster that is followed.
+// Chain holds the rounds of a followed cluster.
 type Chain struct {
 	Root    *cms.Coordinator // of the session of round 0
 	Session string           // its name
@@ -46,7 +46,7 @@ type Round struct {
 	Follow  *plan.Follow // nil: round 0 was started as a migration, and remains one
 }
 
-// Report is a round as it is shown.
+// Report is the output for a round.
 type Report struct {
 	Number   int    `json:"number"`
 	Snapshot string `json:"snapshot"`
@@ -54,7 +54,7 @@ type Report struct {
 	Arrived  bool   `json:"arrived"`         // everything of it, so that the next round can start
 }
 
-// Report returns the round as it is shown.
+// Report returns the report of the round.
 func (r Round) Report() Report {
 	shown := Report{Number: r.Number, Snapshot: r.Snapshot, Arrived: r.Arrived != 0}
 	if r.Follow != nil {
@@ -63,9 +63,9 @@ func (r Round) Report() Report {
 	return shown
 }
 
-// Next returns the round that is due so that a snapshot arrives; "" for a snapshot that the round makes. group are patterns of the indices
-// that it brings, none for all; a round that has not arrived keeps its own. due is false when the snapshot has arrived. settings are
-// compared with the settings of round 0, except for its snapshot. Errors: fault.ErrConfig when they differ.
+// Next returns the round that is due, for an existing snapshot or, with "", for a snapshot created by the round. due is false if the
+// snapshot has already arrived. group holds patterns of the round's indices, none for all; a round that has not arrived keeps its own. It
+// returns a fault.ErrConfig if settings differ from the settings of round 0, except for its snapshot.
 func (c *Chain) Next(ctx context.Context, snapshot string, group []string, settings map[string]string) (next Round, due bool, err error) {
 	if err := session.IdentityOf(c.Root).CheckUndone(ctx); err != nil {
 		return next, false, err
@@ -115,7 +115,7 @@ func (c *Chain) Next(ctx context.Context, snapshot string, group []string, setti
 	return next, due && err == nil, err
 }
 
-// Last returns the last round that has arrived and sent changes. Errors: fault.ErrConfig when none has.
+// Last returns the last round that has arrived and sent changes. It returns a fault.ErrConfig if none has.
 func (c *Chain) Last(ctx context.Context) (Round, error) {
 	all, err := session.RoundsOf(c.Root).Read(ctx)
 	if err != nil {
@@ -129,7 +129,7 @@ func (c *Chain) Last(ctx context.Context) (Round, error) {
 	return Round{}, fmt.Errorf("no round of session %s has arrived after its first snapshot, so that nothing is known to have changed: %w", c.Session, fault.ErrConfig)
 }
 
-// round returns the recorded round at a place. settings are the recorded settings of round 0, nil before it has recorded any.
+// round returns the recorded round at a position. settings are the recorded settings of round 0; nil before it has recorded any.
 func (c *Chain) round(all session.Followed, at int, settings map[string]string) (Round, error) {
 	is := all.Rounds[at]
 	r := Round{Round: is, Session: c.Name(is.Number), Follow: &plan.Follow{}}
@@ -147,7 +147,7 @@ func (c *Chain) round(all session.Followed, at int, settings map[string]string) 
 	return r, err
 }
 
-// placeOf returns the former snapshots of a round at a place, after round 0.
+// placeOf returns the former snapshots of the round at a position after round 0.
 func placeOf(all session.Followed, at int) (f plan.Follow, err error) {
 	base, parts, ok := all.Bases(at)
 	if !ok {
@@ -164,9 +164,9 @@ func placeOf(all session.Followed, at int) (f plan.Follow, err error) {
 	return f, nil
 }
 
-// check refuses a snapshot that cannot be the next round, before the round is recorded.
+// check rejects a snapshot that cannot be the next round, before the round is recorded.
 func (c *Chain) check(ctx context.Context, name string, f plan.Follow) error {
-	if name == "" { // the round makes it
+	if name == "" { // the round creates it
 		return nil
 	}
 	catalog, err := snapshot.OpenCatalog(ctx, c.Repo)
@@ -192,7 +192,7 @@ func (c *Chain) Name(round int) string {
 	return c.Session + roundInfix + strconv.Itoa(round)
 }
 
-// RootOf returns the name of the session whose round has a session of this name; false for the name of no round.
+// RootOf returns the root session and the round of a session by its name; false if the name is not the name of a round.
 func RootOf(session string) (root string, round int, is bool) {
 	at := strings.LastIndex(session, roundInfix)
 	if at <= 0 {
@@ -208,7 +208,7 @@ const roundInfix = "-round-"
 // ErrNotStarted means that no round has started.
 var ErrNotStarted = errors.New("no round of this session has started: nothing is followed")
 
-// Finish records the end of the following: later rounds are refused. Errors: ErrNotStarted.
+// Finish records the end of the following, after which no round can start. It returns an ErrNotStarted if no round has started.
 func (c *Chain) Finish(ctx context.Context) error {
 	all, err := session.RoundsOf(c.Root).Read(ctx)
 	if err != nil {
@@ -220,7 +220,7 @@ func (c *Chain) Finish(ctx context.Context) error {
 	return session.RoundsOf(c.Root).Finish(ctx)
 }
 
-// Quiet returns how long a request of the last round that has arrived may still be on its way; 0 or less: no longer.
+// Quiet returns how long a request of the last arrived round may still be in flight; 0 or less: no longer.
 func (c *Chain) Quiet(ctx context.Context) (time.Duration, error) {
 	all, err := session.RoundsOf(c.Root).Read(ctx)
 	if err != nil {
@@ -231,7 +231,7 @@ func (c *Chain) Quiet(ctx context.Context) (time.Duration, error) {
 	return time.UnixMilli(max(last.Arrived, last.Started)).Add(progress.RequestTimeout).Sub(now), err
 }
 
-// settings returns the settings with which round 0 was started; nil: it was not.
+// settings returns the settings with which round 0 was started; nil: it has not started.
 func (c *Chain) settings(ctx context.Context) (map[string]string, error) {
 	settings, err := session.IdentityOf(c.Root).Settings(ctx)
 	if errors.Is(err, cms.ErrNotFound) {
@@ -240,7 +240,7 @@ func (c *Chain) settings(ctx context.Context) (map[string]string, error) {
 	return settings, err
 }
 
-// checkSettings returns a *session.ConfigMismatch when round 0 was started with other settings.
+// checkSettings returns a *session.ConfigMismatch if round 0 was started with other settings.
 func checkSettings(recorded, settings map[string]string) error {
 	was, is := maps.Clone(recorded), maps.Clone(settings)
 	for _, key := range []string{"snapshot", plan.FollowKey} {
@@ -253,23 +253,23 @@ func checkSettings(recorded, settings map[string]string) error {
 	return nil
 }
 
-// Arrived reports whether a round has brought everything, except of indices that stop: only then the next one may start. stops reports
-// whether an index is not followed any more.
+// Arrived reports whether all changes of a round have arrived, except for indices that stop, so that the next round may start. stops
+// reports whether the following of an index has ended.
 func Arrived(sum *summary.Summary, stops func(index string) bool) bool {
 	return sum != nil && sum.Complete && !slices.ContainsFunc(sum.Problems, func(p summary.Problem) bool { return !stops(p.Index) })
 }
 
-// Over names former rounds; nil: none.
+// Over names former rounds whose data can be removed.
 type Over struct {
-	// Records is the round before, whose records can be removed. Its snapshot shows what the last round changed, and is kept.
+	// Records is the former round whose records can be removed; nil: none. Its snapshot is kept, since it shows what the last round changed.
 	Records *Round
-	// Snapshots are the rounds whose snapshots can be deleted: neither the last round nor the next one is compared with them.
+	// Snapshots are the rounds whose snapshots can be deleted, because neither the last nor the next round is compared with them.
 	Snapshots []Round
 }
 
-// Arrive records that a round has arrived, with the snapshot that it was and what it sent. After round 0 that started as a migration it
-// blocks until no request of it can still arrive: its documents carry no versions. It returns the former rounds whose records and
-// snapshots can be removed, because all of their documents have arrived; none where another process has recorded the arrival.
+// Arrive records that a round has arrived, with its snapshot and its counts. After a round 0 that started as a migration it blocks until no
+// request of it can still arrive, because its documents have no versions. It returns the former rounds whose records and snapshots can be
+// removed, because all of their documents have arrived; none if another process has recorded the arrival.
 func (c *Chain) Arrive(ctx context.Context, r Round, identity string, sum *summary.Summary) (over Over, err error) {
 	if r.Follow == nil && sum.SafeFrom != nil {
 		now, _, err := c.Root.Leases().Now(ctx)
@@ -312,8 +312,8 @@ func (c *Chain) Arrive(ctx context.Context, r Round, identity string, sum *summa
 	return over, nil
 }
 
-// neededAfter returns the numbers of the rounds whose snapshots are needed when the round at a place was the last one to arrive: to compare
-// what it changed, and for the next round.
+// neededAfter returns the numbers of the rounds whose snapshots are still needed after the round at a position has arrived: to compare its
+// changes, and for the next round.
 func neededAfter(all session.Followed, at int) map[int]bool {
 	if at < 0 {
 		return nil
@@ -332,7 +332,7 @@ func neededAfter(all session.Followed, at int) map[int]bool {
 	return numbers
 }
 
-// accountOf returns what a round found and sent.
+// accountOf returns the counts of a round.
 func accountOf(sum *summary.Summary) session.Account {
 	a := session.Account{Failed: sum.Totals.Failed, Bytes: sum.Totals.Bytes, Inserted: sum.Totals.Indexed} // of a migration
 	if d := sum.Changes; d != nil {

@@ -130,8 +130,7 @@ func releaseContext(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // phaseCause returns why an attempt at a phase ended. Only CauseNone counts as an attempt. Attempts do not count if they were stopped,
-// ended
-// by another worker's change or by an outage, or need an action of the user first.
+// ended by another worker's change or by an outage, or need an action of the user first.
 func phaseCause(ctx context.Context, err error) cms.Cause {
 	switch {
 	case ctx.Err() != nil, errors.Is(err, ErrSnapshotRuns):

@@ -174,10 +174,9 @@ func (s *Session) auditOnce(ctx context.Context, own bool) (report cms.AuditRepo
 }
 
 // auditItems verifies that the documents are complete and on the target, and sets the withheld aliases. Concurrently it restores the
-// settings
-// of target indices, including those changed by a run with other options: if items turn out to be open, the target refreshes its indices
-// while their documents arrive. seal is false if the documents were completed in an earlier run, since later writes are not from the
-// migration.
+// settings of target indices, including those changed by a run with other options: if items turn out to be open, the target refreshes its
+// indices while their documents arrive. seal is false if the documents were completed in an earlier run, since later writes are not from
+// the migration.
 func (s *Session) auditItems(ctx context.Context, seal bool) (cms.AuditReport, bool, error) {
 	restored := early.Start(ctx, func(ctx context.Context) error {
 		if s.Tuner == nil {

@@ -173,8 +173,7 @@ func (s *Session) Entries(ctx context.Context) ([]session.IndexEntry, error) {
 }
 
 // makeIndex creates the target indices of one entry, unless another worker has done so. again is the back-off before the next attempt; 0
-// once
-// the entry is COMPLETED or FAILED.
+// once the entry is COMPLETED or FAILED.
 func (s *Session) makeIndex(ctx context.Context, name string) (worked bool, again time.Duration, err error) {
 	e, err := session.EntriesOf(s.Coordinator).Read(ctx, name)
 	if err != nil || e.State != session.PhaseNotStarted {
@@ -272,8 +271,7 @@ func (s *Session) tryIndex(ctx context.Context, entry plan.Entry) (plan.Entry, e
 const refreshedBytes = 64 << 20
 
 // TuneIndices changes settings of the target indices that this session creates. Refreshes are only switched off for indices that are large
-// or
-// of unknown size, and stay on without the permission.
+// or of unknown size, and stay on without the permission.
 func (s *Session) TuneIndices(ctx context.Context, entry plan.Entry) error {
 	wish := s.Tune
 	if wish == tuning.Refreshes && len(entry.Bytes) > 0 && entry.Size() < refreshedBytes {

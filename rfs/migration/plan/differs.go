@@ -94,8 +94,7 @@ func (r Request) differsInName(index string, e Entry) (Difference, error) {
 }
 
 // DiffersFromPlan compares an entry with the entry that this process has planned; nil: it has planned none. It does not compare what
-// depends
-// on the target or on other snapshots of the repository, and estimates.
+// depends on the target or on other snapshots of the repository, and estimates.
 func DiffersFromPlan(x *Index, e Entry) Difference {
 	if x == nil {
 		return Difference{"place in the snapshot", e.Locator.IndexName, "not planned"}

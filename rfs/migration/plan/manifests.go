@@ -35,8 +35,7 @@ func keptCost(s *snapshot.Shard) (n int) {
 }
 
 // keep caches the manifest of a shard if there is space. A manifest without a checksum belongs to all snapshots and may change, so it is
-// not
-// cached.
+// not cached.
 func (m *Manifests) keep(loc snapshot.Locator, s *snapshot.Shard) {
 	n := keptCost(s)
 	if m == nil || s.Sum == "" {

@@ -50,8 +50,7 @@ const (
 
 // SourcesOf returns the form in which the snapshot holds the documents of an index. asked is the method requested for disabled or filtered
 // sources (--rebuild-sources: RebuildFields; with --rebuild-text-from-terms: RebuildTerms); if it is "", Fields states how well they would
-// be
-// rebuilt.
+// be rebuilt.
 func SourcesOf(x *snapshot.Index, asked Rebuild) Sources {
 	s := Sources{State: SourcesReduced, Reason: ReducedSource(x), Remedy: remedyReduced}
 	how := rebuilds(x, asked)

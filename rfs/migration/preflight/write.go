@@ -29,8 +29,7 @@ const (
 )
 
 // mayWrite verifies the permission to index documents under the target's index names, without writing any. For an existing index it sends
-// an
-// action with an impossible sequence number. For other names it sends a request to index into a missing index, which fails after the
+// an action with an impossible sequence number. For other names it sends a request to index into a missing index, which fails after the
 // permission check, and an action to a throw-away index whose name starts alike.
 func mayWrite(ctx context.Context, c rest.API, n Needs) []Finding {
 	names := slices.Sorted(maps.Keys(distinct(n.Names)))

@@ -56,8 +56,7 @@ func NewAhead(r *Reader) *Ahead {
 }
 
 // Open starts opening the shards of items for a slot, in order and within the limits. existing is the treatment of documents whose ids
-// exist
-// on the target.
+// exist on the target.
 func (a *Ahead) Open(ctx context.Context, slot int, existing bulk.Existing, items []NextItem) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -194,8 +194,7 @@ func tooLong(err error) bool {
 }
 
 // decode sets current to the document of a record, with its source as one line of JSON. It first blocks until the memory of a long source
-// is
-// available.
+// is available.
 func (s *documents) decode(ctx context.Context, rec *lucene.Record) (failure *doc.Failure, err error) {
 	var most int64
 	s.decoder.SetMost(0)

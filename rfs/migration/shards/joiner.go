@@ -67,8 +67,7 @@ func (j *joiner) relate(ctx context.Context, rec *lucene.Record, d *doc.Document
 }
 
 // parentOf returns the id of a document's parent; nil if it has none. Elasticsearch 1 and 2 store _parent as type#id; since version 5 the
-// id
-// is only in the doc values _parent#<type of the parents>.
+// id is only in the doc values _parent#<type of the parents>.
 func parentOf(ctx context.Context, rec *lucene.Record, parentType string) ([]byte, error) {
 	if rec.Parent != nil {
 		if _, id, found := bytes.Cut(rec.Parent, []byte("#")); found {

@@ -15,14 +15,12 @@ const (
 	// indexed.
 	DefaultMaxDocument = 100 << 20
 	// forms is the maximum number of copies of a long source in addition to its raw bytes: the source and its converted form (one line of
-	// JSON,
-	// or the result of rules or a join field), the body, and the compressed body.
+	// JSON, or the result of rules or a join field), the body, and the compressed body.
 	forms = 3
 )
 
 // collected is the memory in bytes before whose use the garbage collector runs. Otherwise the runtime would still hold the buffers of
-// earlier
-// documents. A run takes some milliseconds; such a document takes a hundred times as long.
+// earlier documents. A run takes some milliseconds; such a document takes a hundred times as long.
 const collected = 64 << 20
 
 // allowance bounds the memory of a job's long documents. It belongs to the goroutine of the job; it is a lucene.Memory. The nil allowance
@@ -62,8 +60,7 @@ func (m *allowance) maxDocument() int64 {
 }
 
 // MaxSource returns the maximum length in bytes of a source that is read. It exceeds the request limit, because the document becomes
-// shorter
-// when line breaks and comments are removed.
+// shorter when line breaks and comments are removed.
 func (m *allowance) MaxSource(ctx context.Context) (int64, error) {
 	if n := m.request(ctx); n > 0 && !m.edits {
 		return min(n+n/8, m.maxDocument()), nil

@@ -21,9 +21,8 @@ import (
 const differenceMemory = 32 << 20
 
 // changedReading reads the changes of a shard since the former snapshot of its chain: first the new and changed documents, by their
-// ordinals
-// in the commit of the snapshot, then the documents to be deleted. Ordinals of the former commit follow the last one of the snapshot's
-// commit, so that the order is the same for every holder of a lease.
+// ordinals in the commit of the snapshot, then the documents to be deleted. Ordinals of the former commit follow the last one of the
+// snapshot's commit, so that the order is the same for every holder of a lease.
 type changedReading struct {
 	*shardReading                 // the part that is being read
 	parts         []*shardReading // the snapshot's shard, then former shards
@@ -97,8 +96,7 @@ func (s shardSource) openFormer(ctx context.Context, number int) (*openShard, er
 }
 
 // pairing passes the changed documents of a shard, as they are read, to the search for deleted former documents. Deletions are read after
-// all
-// changed documents.
+// all changed documents.
 type pairing struct {
 	recordReader
 	with   *difference.Pairing

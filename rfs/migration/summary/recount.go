@@ -14,8 +14,7 @@ import (
 )
 
 // Recount counts the target indices of a session that was complete before, because they may have changed since. If a target does not
-// answer,
-// the former counts remain.
+// answer, the former counts remain.
 func (s *Summary) Recount(ctx context.Context, counts arrival.Counts, log *slog.Logger) {
 	if counts == nil {
 		return

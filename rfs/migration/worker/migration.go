@@ -67,8 +67,7 @@ func (m *Migration) Run(ctx context.Context) (*summary.Summary, error) {
 }
 
 // Interrupted replaces an error that only reports the end of ctx (and names the interrupted request) by an error with the cause: the store
-// is
-// gone, an operator has paused the work, or the command can be run again to continue. It returns other errors unchanged.
+// is gone, an operator has paused the work, or the command can be run again to continue. It returns other errors unchanged.
 func Interrupted(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
 		return err
@@ -170,8 +169,7 @@ func (m *Migration) isPaused(index string) bool {
 }
 
 // hints returns the order of acquisitions; nil: any order. It is the session's order, but items of overloaded indices come later, since
-// each
-// of them would occupy a slot, and items of paused indices come last.
+// each of them would occupy a slot, and items of paused indices come last.
 func (m *Migration) hints() cms.Hints {
 	overloaded := m.Runner.Meter.Overloaded()
 	m.mu.Lock()

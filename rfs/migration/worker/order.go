@@ -22,8 +22,8 @@ const maxPriority = 1_000_000
 
 // IndexPriority returns hints that put items of preferred indices first: the indices in first in its order, then the others by priority.
 // Entries of first are patterns. Entries of priorities are patterns followed by =N, where a higher N comes first; an index that none
-// matches
-// has 0. Items of equal rank keep their random order, so that workers do not compete for the same item. It returns nil without entries.
+// matches has 0. Items of equal rank keep their random order, so that workers do not compete for the same item. It returns nil without
+// entries.
 func IndexPriority(first, priorities []string) (cms.Hints, error) {
 	var rules []rule
 	for i, entry := range first {

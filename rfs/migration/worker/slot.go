@@ -99,10 +99,8 @@ func (m *Migration) slot(ctx context.Context, n int) (err error) {
 }
 
 // startable releases the leases on which work may not start now: items of paused indices, and items that must be worked on alone, or next
-// to
-// such an item. If the store does not confirm a release, the lease is released again at the next acquisition. Each returned lease has
-// entered
-// Solo. After an error all leases are released.
+// to such an item. If the store does not confirm a release, the lease is released again at the next acquisition. Each returned lease has
+// entered Solo. After an error all leases are released.
 func (m *Migration) startable(ctx context.Context, group *cms.Group, leases []*cms.Lease) (begun []*cms.Lease, paused bool, err error) {
 	release := func(lease *cms.Lease) {
 		rerr := lease.Release(ctx, cms.CausePause)
