@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
@@ -16,14 +17,19 @@ func Ended(m *progress.Migration, acceptReduced bool) (*progress.Migration, erro
 	if code == exit.OK {
 		return m, nil
 	}
-	lost := progress.View{Undelivered: m.Totals.Undelivered, Uncounted: m.Totals.Uncounted}.Lost()
-	if lost != "" {
-		lost = " (" + lost + ")"
+	var measure progress.Measure
+	v, parts := measure.View(0, m), []string(nil)
+	if v.Failed > 0 {
+		parts = append(parts, progress.Plural(v.Failed, "document")+" failed")
 	}
-	reason := "" // the most frequent one
-	if len(m.Failures) > 0 {
-		reason = "; " + m.Failures[0].Reason
+	if n := m.Totals.Reduced; n > 0 && !acceptReduced {
+		parts = append(parts, progress.Plural(n, "document")+" with a reduced source")
 	}
-	return m, exit.With(code, fmt.Errorf("complete with losses: %s refused or without source, %d with a reduced source, %s failed%s; `rfsctl failures` and the events name them%s",
-		progress.Plural(m.Totals.Failed, "document"), m.Totals.Reduced, progress.Plural(m.Totals.ItemsBad, "work item"), lost, reason))
+	if v.GivenUp > 0 {
+		parts = append(parts, v.Abandoned()+": "+m.Failures[0].Reason) // the most frequent one
+	}
+	if lost := v.Lost(); lost != "" {
+		parts = append(parts, lost)
+	}
+	return m, exit.With(code, fmt.Errorf("complete with losses: %s; rfsctl failures lists them", strings.Join(parts, "; ")))
 }

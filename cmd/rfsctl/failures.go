@@ -193,7 +193,7 @@ func printGivenUp(w io.Writer, all []progress.Failure) {
 func printRefused(w io.Writer, groups []status.RefusedGroup) error {
 	for i, g := range groups {
 		if i == 0 {
-			fmt.Fprintln(w, "\nrefused documents by class:")
+			fmt.Fprintln(w, "\nfailed documents by class:")
 		}
 		if _, err := progress.Fprintf(w, "  %d × %s: %s (%s)\n    remedy: %s\n", g.Count, terminal.Clean(g.Index), g.Class, terminal.Clean(g.Reason), terminal.Clean(g.Remedy)); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -248,6 +249,7 @@ func TestReportShowsWhatIsOnTheTarget(t *testing.T) {
 			for _, x := range m.Indices {
 				items = append(items, status.Item{Index: x.Name, State: status.Done})
 			}
+			items[0].State, items[0].Sums = status.Failed, status.Sums{Live: 9, Indexed: 4, Kept: 3, Failed: 2}
 			var out bytes.Buffer
 			if err := printAccount(&out, status.NewAccount(m, items, status.NewFailures(), nil)); err != nil {
 				t.Fatal(err)
@@ -257,6 +259,10 @@ func TestReportShowsWhatIsOnTheTarget(t *testing.T) {
 				if f := strings.Fields(line); len(f) > 12 {
 					rows[f[0]] = f[11] + " " + f[12] // behind the bytes and their unit
 				}
+			}
+			if line := regexp.MustCompile(`(?m)^a .*`).FindString(out.String()); !strings.HasPrefix(strings.Join(strings.Fields(out.String()), " "), "INDEX ITEMS ENDED GIVEN UP LIVE INDEXED KEPT FAILED FILTERED BYTES") ||
+				!strings.HasPrefix(strings.Join(strings.Fields(line), " "), "a 1 1 1 9 4 3 2 0 0 B") {
+				t.Errorf("the columns are not what their headers name: %s", out.String())
 			}
 			if rows["a"] != "5 9" || rows["d"] != "1 3" || rows["total"] != c.total {
 				t.Errorf("%v, want the total %s", rows, c.total)

@@ -18,6 +18,10 @@ const reportHelp = `Sums up what the work items recorded: documents and bytes pe
 of their last lease, the part of it that was setup (until the first document was read) and the
 throughput. Documents that an item has from earlier leases are counted with its last one.
 
+ITEMS, ENDED and GIVEN UP count work items. The next columns count documents: LIVE is the sum of
+INDEXED, KEPT (the target had them already), FAILED (rejected by the target, or without a source)
+and FILTERED (by --rules).
+
 ON TARGET and LUCENE are the root documents and all Lucene documents (including nested ones) that
 the target held when the last document of the index was sent; "-" before that, and if the target
 does not permit counting them.
@@ -30,7 +34,7 @@ Documents sent more than once are counted by cause: requests that were repeated,
 holder ended or died behind what it had sent), and documents that replaced one from before this
 session, as in a repeated run.
 
-Rejected documents that a fleet recorded are summed up; rfsctl failures lists each.
+Failed documents that a fleet recorded are summed up; rfsctl failures lists each.
 
 A node (--node, or the one on this machine if no store is named) reports the same, as of when it
 last read the store. The JSON also has the migration as rfsctl status shows it, and the last
@@ -81,7 +85,7 @@ func printWork(w io.Writer, m *progress.Migration, all status.Work) error {
 		indices[x.Name] = x
 	}
 	t := terminal.NewTable(w)
-	fmt.Fprintln(t, "INDEX\tITEMS\tENDED\tFAILED\tLIVE\tINDEXED\tKEPT\tREFUSED\tFILTERED\tBYTES\tON TARGET\tLUCENE\tLEASE s\tSETUP s\tDOCS/s\tMiB/s")
+	fmt.Fprintln(t, "INDEX\tITEMS\tENDED\tGIVEN UP\tLIVE\tINDEXED\tKEPT\tFAILED\tFILTERED\tBYTES\tON TARGET\tLUCENE\tLEASE s\tSETUP s\tDOCS/s\tMiB/s")
 	row := func(x status.IndexWork, roots, lucene string) {
 		progress.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%.1f\t%.1f\t%.0f\t%.1f\n", terminal.Clean(x.Index), x.Items, x.Ended, x.GivenUp,
 			x.Live, x.Indexed, x.Kept, x.Failed, x.Filtered, progress.Bytes(x.Bytes), roots, lucene, x.Seconds, x.Setup, x.Rate, x.ByteRate/(1<<20))

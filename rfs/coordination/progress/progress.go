@@ -163,5 +163,5 @@ type Shard struct {
 type Failure struct {
 	Reason   string   `json:"reason"`
 	Count    int64    `json:"count"`
-	Examples []string `json:"examples,omitempty"` // at most five: items, indices or phases
+	Examples []string `json:"examples,omitempty"` // at most five: shards, indices or phases
 }

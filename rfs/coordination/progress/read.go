@@ -181,7 +181,7 @@ func (r *reader) failure(reason, example string) {
 		f = &Failure{Reason: reason}
 		r.reasons[reason] = f
 	}
-	if f.Count++; len(f.Examples) < maxExamples {
+	if f.Count++; len(f.Examples) < maxExamples && !slices.Contains(f.Examples, example) {
 		f.Examples = append(f.Examples, example)
 	}
 }

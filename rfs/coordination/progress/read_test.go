@@ -188,7 +188,7 @@ func TestFailuresAreGroupedByReasonAndTheRestMaySayComplete(t *testing.T) {
 	if !m.Complete || !m.Seeded || m.SafeFrom == nil {
 		t.Errorf("complete %v, seeded %v, safe from %v", m.Complete, m.Seeded, m.SafeFrom)
 	}
-	if len(m.Failures) != 2 || m.Failures[0].Reason != "checksum" || m.Failures[0].Count != 7 || len(m.Failures[0].Examples) != 5 ||
+	if len(m.Failures) != 2 || m.Failures[0].Reason != "checksum" || m.Failures[0].Count != 7 || len(m.Failures[0].Examples) != 5 || m.Failures[0].Examples[1] != "shard 1 of bad" ||
 		m.Failures[1].Examples[0] != "index none" {
 		t.Errorf("%+v", m.Failures)
 	}

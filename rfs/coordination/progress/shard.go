@@ -3,6 +3,7 @@ package progress
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -40,7 +41,7 @@ func (r *reader) shard(x *index, n int, density float64) Shard {
 		case it.FailedItem():
 			s.Counts.ItemsBad++
 			s.Error = it.Failure
-			r.failure(it.Failure, it.ID)
+			r.failure(it.Failure, fmt.Sprintf("shard %d of %s", n, x.Name))
 		case it.Open():
 			open = true
 			s.Counts.ItemsOpen++

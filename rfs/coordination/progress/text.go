@@ -39,7 +39,7 @@ func (v View) String() string {
 		}
 	}
 	if v.GivenUp > 0 {
-		s += fmt.Sprintf(", %s given up", Count(v.GivenUp))
+		s += ", " + v.Abandoned()
 	}
 	if lost := v.Lost(); lost != "" {
 		s += ": " + lost
@@ -47,7 +47,20 @@ func (v View) String() string {
 	return s
 }
 
-// Lost returns text on the documents that did not arrive because their shards or indices failed; "" if none.
+// Abandoned returns how many items, indices and phases were given up, and the first of them by name.
+func (v View) Abandoned() string {
+	s, names := Count(v.GivenUp)+" given up", strings.Join(v.GivenUpNames, ", ")
+	switch {
+	case names == "":
+	case int64(len(v.GivenUpNames)) < v.GivenUp:
+		s += " (such as " + names + ")"
+	default:
+		s += " (" + names + ")"
+	}
+	return s
+}
+
+// Lost returns how many documents did not arrive because their shards or indices failed, as text; "" when none did.
 func (v View) Lost() string {
 	var parts []string
 	if v.Undelivered > 0 {

@@ -37,8 +37,11 @@ const silentAfter = 30 * time.Second
 // View is an observer's view of a session at one time, for rfsd migrate, rfsctl status, the API, the page and the metrics.
 type View struct {
 	State string `json:"state"` // unknown, working, waiting, paused, no report, complete, complete with losses
-	// GivenUp counts failed items, indices and phases, which do not become complete by themselves.
-	GivenUp   int64   `json:"given_up"`
+	// GivenUp are failed items, indices and phases, which do not become complete by themselves.
+	GivenUp int64 `json:"given_up"`
+	// GivenUpNames name the shards, indices and phases of GivenUp; at most three.
+	GivenUpNames []string `json:"given_up_names,omitempty"`
+
 	DryRun    bool    `json:"dry_run,omitempty"` // nothing is sent
 	Phase     Phase   `json:"phase,omitzero"`    // the current one; absent before the first reading, and at the end
 	Documents int64   `json:"documents"`         // of the session, by all present and former processes: indexed, kept or failed
@@ -74,7 +77,8 @@ func (m *Measure) View(now time.Duration, s *Migration) View {
 		return v
 	}
 	t := s.Totals
-	v.Phase, v.State, v.GivenUp = s.phase(), s.state(m.last.sum.Running), s.givenUp()
+	v.Phase, v.State = s.phase(), s.state(m.last.sum.Running)
+	v.GivenUp, v.GivenUpNames = s.givenUp()
 	v.ShardsFailed, v.Undelivered, v.Uncounted = t.ShardsFailed, t.Undelivered, t.Uncounted
 	if s.Complete {
 		v.Failed = t.Failed // documents may have been delivered since
@@ -178,12 +182,16 @@ func (m *Migration) state(running int64) string {
 	return StateWaiting
 }
 
-// givenUp returns the number of failed items, indices and phases.
-func (m *Migration) givenUp() (n int64) {
+// maxNames limits how many failures a view names.
+const maxNames = 3
+
+// givenUp returns the number of failed items, indices and phases, and the names of the first ones.
+func (m *Migration) givenUp() (n int64, names []string) {
 	for _, f := range m.Failures {
 		n += f.Count
+		names = append(names, f.Examples[:min(len(f.Examples), maxNames-len(names))]...)
 	}
-	return n
+	return n, names
 }
 
 // Follower reads a session repeatedly, so that a process can show the progress of all processes.

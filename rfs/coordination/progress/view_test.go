@@ -3,6 +3,7 @@ package progress_test
 import (
 	"context"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -183,9 +184,11 @@ func TestNoEndIsEstimatedOfUnknownWork(t *testing.T) {
 }
 
 func TestWhatWasGivenUpIsSeen(t *testing.T) {
-	m := &progress.Migration{Failures: []progress.Failure{{Reason: "checksum", Count: 2}}}
+	m := &progress.Migration{Failures: []progress.Failure{
+		{Reason: "checksum", Count: 7, Examples: []string{"shard 0 of logs", "shard 1 of logs"}}, {Reason: "no mapping", Count: 1, Examples: []string{"index orders", "index more"}},
+	}}
 	var measure progress.Measure
-	if v := measure.View(0, m); v.GivenUp != 2 {
+	if v := measure.View(0, m); v.GivenUp != 8 || !slices.Equal(v.GivenUpNames, []string{"shard 0 of logs", "shard 1 of logs", "index orders"}) {
 		t.Errorf("%+v", v)
 	}
 }
@@ -203,8 +206,8 @@ func TestMeasure_Losses(t *testing.T) {
 		{"documents were rejected", func(m *progress.Migration) { m.Totals.Failed = 6 }, progress.StateLosses, 1, "156 documents, complete with losses, 6 failed"},
 		{"a shard failed at its start", func(m *progress.Migration) {
 			m.Totals.ShardsDone, m.Totals.ShardsFailed, m.Totals.Undelivered, m.Totals.BytesDone, m.Totals.BytesLost = 3, 1, 38, 900, 100
-			m.Failures = []progress.Failure{{Reason: "checksum", Count: 1}}
-		}, progress.StateLosses, 0.9, "150 documents, complete with losses, 1 given up: at most 38 documents of failed shards were not delivered"},
+			m.Failures = []progress.Failure{{Reason: "checksum", Count: 1, Examples: []string{"shard 0 of logs"}}}
+		}, progress.StateLosses, 0.9, "150 documents, complete with losses, 1 given up (shard 0 of logs): at most 38 documents of failed shards were not delivered"},
 		{"a shard failed at its end", func(m *progress.Migration) {
 			m.Totals.ShardsDone, m.Totals.ShardsFailed, m.Totals.Uncounted = 3, 1, 1
 			m.Failures = []progress.Failure{{Reason: "checksum", Count: 1}}
