@@ -40,6 +40,13 @@ func TestRole_Suffices(t *testing.T) {
 	}
 	templates := []string{"--repo-uri", fixture(t, "7.10.2-templates"), "--snapshot-name", "snap1", "--session-name", "perm", "--include", "pipelines", "--include", "scripts"}
 	run(0, "rfsd", append([]string{"plan"}, templates...)...)
+	// The server has no plugin for policies, so a plan with them ends as a problem or a warning that names it.
+	r := RunIn(t, dir, secret, "rfsd", slices.Concat([]string{"plan", "--include", "attachments"}, templates, target)...)
+	for _, what := range []string{"create ISM policies", "attach ISM policies"} {
+		if !strings.Contains(r.Stdout, "may "+what) || !strings.Contains(r.Stdout, "the target lacks the plugin") {
+			t.Errorf("plan without the plugin: exit %d, %s: %s %s", r.Code, what, r.Stdout, r.Stderr)
+		}
+	}
 	run(0, "rfsd", append([]string{"migrate", "--tune-target"}, templates...)...)
 	run(0, "rfsctl", "status", "--session-name", "perm")
 	run(0, "rfsd", append([]string{"verify"}, templates[:6]...)...)

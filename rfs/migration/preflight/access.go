@@ -52,8 +52,8 @@ type Needs struct {
 	Over      map[string][]MappingLimit // limits that the mappings of indices of the snapshot exceed
 	Tolerance time.Duration             // allowed difference between the clocks; 0: any
 	Session   string
-	// Pipelines and Scripts state that these are migrated, too.
-	Pipelines, Scripts bool
+	// Pipelines, Scripts and Policies are set when these are migrated, too, and Attach when policies are attached to indices.
+	Pipelines, Scripts, Policies, Attach bool
 	// Now returns the time of this machine.
 	Now func() time.Time
 
@@ -124,6 +124,10 @@ type probe struct {
 // nothing is a name that no index, template or pipeline has.
 const nothing = "rfsd-doctor-and-nothing-is-called-so"
 
+// noPolicy is an ISM policy that the plugin refuses for its index pattern, after the check of permissions. Where the plugin has no policy
+// yet, it creates its empty index first, as it will for the policies of the migration.
+const noPolicy = `{"policy":{"description":"","default_state":"none","states":[{"name":"none","actions":[],"transitions":[]}],"ism_template":[{"index_patterns":["#"],"priority":1}]}}`
+
 // probes returns the requests about an index that will be written, since permissions apply to names and patterns. Each fails whether or not
 // the index exists. All other names in the requests start like the name of that index.
 func probes(n Needs) []probe {
@@ -165,6 +169,12 @@ func probes(n Needs) []probe {
 	if n.Scripts {
 		calls = append(calls, probe{"create scripts", "PUT", "/_scripts/" + nothing, nil, `{"script":{"lang":"` + nothing + `","source":"1"}}`, "cluster:admin/script/put"})
 	}
+	if n.Policies {
+		calls = append(calls, probe{"create ISM policies", "PUT", "/_plugins/_ism/policies/" + nothing, nil, noPolicy, "cluster:admin/opendistro/ism/policy/write"})
+	}
+	if n.Attach {
+		calls = append(calls, probe{"attach ISM policies", "POST", "/_plugins/_ism/add/" + nothing, nil, `{"policy_id":"` + nothing + `"}`, "cluster:admin/opendistro/ism/managedindex/add"})
+	}
 	return calls
 }
 
@@ -196,6 +206,8 @@ func permissions(ctx context.Context, c rest.API, n Needs) []Finding {
 			f.Level, f.Detail, f.Remedy = Warning, words, cmp.Or(remedy, "look at the target's health, then run this again")
 		case status == http.StatusUnauthorized || status == http.StatusForbidden:
 			f.Level, f.Detail, f.Remedy = Bad, words, "give the user "+p.remedy+" ("+where+")"
+		case status == http.StatusBadRequest && strings.Contains(words, "no handler found"):
+			f.Level, f.Detail, f.Remedy = Warning, "the target lacks the plugin for it: "+words, "install the plugin, or migrate without these objects (--include)"
 		}
 		all = append(all, f)
 	}

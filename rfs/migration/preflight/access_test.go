@@ -79,6 +79,56 @@ func TestEachFindingNamesItsRemedy(t *testing.T) {
 	}
 }
 
+// TestCheck_PoliciesOfISM: a permitted user's policy is refused for its pattern; a missing privilege and a missing plugin are named. The
+// plugin is not published as an artifact, so these are answers of OpenSearch 2.19 by its source.
+func TestCheck_PoliciesOfISM(t *testing.T) {
+	policy, add := "PUT /_plugins/_ism/policies/logs-"+nothing, "POST /_plugins/_ism/add/logs-"+nothing
+	for _, c := range []struct {
+		name, call, check string
+		answer            answer
+		level             Level
+		says              string
+	}{
+		{"a policy may be created", policy, "may create ISM policies", answer{400, `{"error":{"type":"invalid_index_template_exception","reason":"index_pattern [#] must not contain a '#'"}}`}, Good, ""},
+		{"a policy may not be created", policy, "may create ISM policies", answer{403, `{"error":{"type":"security_exception","reason":"no permissions for [cluster:admin/opendistro/ism/policy/write]"}}`}, Bad,
+			"give the user cluster:admin/opendistro/ism/policy/write (deploy/opensearch/role.yml"},
+		{"the plugin is missing", policy, "may create ISM policies", answer{400, `{"error":"no handler found for uri [/_plugins/_ism/policies/x] and method [PUT]"}`}, Warning, "install the plugin, or migrate without these objects (--include)"},
+		{"a policy may be attached", add, "may attach ISM policies", answer{404, `{"error":{"type":"index_not_found_exception","reason":"no such index [x]"}}`}, Good, ""},
+		{"a policy may not be attached", add, "may attach ISM policies", answer{403, `{"error":{"type":"security_exception","reason":"no permissions for [cluster:admin/opendistro/ism/managedindex/add]"}}`}, Bad,
+			"give the user cluster:admin/opendistro/ism/managedindex/add (deploy/opensearch/role.yml"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			on := answering{c.call: c.answer}
+			f := find(t, examine(t, on, Needs{Names: []string{"logs"}, Now: time.Now, Policies: true, Attach: true}), c.check)
+			if f.Level != c.level || !strings.Contains(f.Remedy, c.says) || (f.Detail == "") != (c.level == Good) {
+				t.Errorf("%+v", f)
+			}
+		})
+	}
+	t.Run("only if they are migrated", func(t *testing.T) {
+		for _, f := range examine(t, answering{policy: {403, "{}"}, add: {403, "{}"}}, Needs{Names: []string{"logs"}, Now: time.Now}) {
+			if strings.Contains(f.Check, "ISM") {
+				t.Errorf("%+v", f)
+			}
+		}
+	})
+}
+
+// answer is a status with a body; answering answers some calls so, and all others with 400.
+type answer struct {
+	status int
+	body   string
+}
+
+type answering map[string]answer
+
+func (a answering) Do(_ context.Context, method, path string, _ url.Values, _ []byte) (int, []byte, error) {
+	if is, ok := a[method+" "+path]; ok {
+		return is.status, []byte(is.body), nil
+	}
+	return 400, []byte(`{}`), nil
+}
+
 // TestRoomIsStatedInTheUnitsOfTheEvaluation: the same bytes are the same text in both programs.
 func TestRoomIsStatedInTheUnitsOfTheEvaluation(t *testing.T) {
 	c := fakeCluster{answers: map[string]string{

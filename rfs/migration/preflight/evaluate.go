@@ -103,7 +103,8 @@ func (e *Evaluator) needs(p *plan.Plan, r *Report) Needs {
 		n.Shards += int64(len(targets) * x.Entry.Shards * (1 + replicas(x.Source.Settings)))
 	}
 	if e.Globals != nil {
-		n.Pipelines, n.Scripts = e.Globals.Wanted.Pipelines, e.Globals.Wanted.Scripts
+		wanted := e.Globals.Wanted
+		n.Pipelines, n.Scripts, n.Policies, n.Attach = wanted.Pipelines, wanted.Scripts, wanted.Policies, wanted.Attach
 	}
 	if e.Only.Has(Changes) {
 		n.Shards = r.toCreate
