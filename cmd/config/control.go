@@ -23,7 +23,7 @@ type Verification struct {
 	Sample      Share    `flag:"sample" default:"100%" want:"a part such as 1%" help:"part of all documents that is compared, such as 1%: always the same ids"`
 	Changed     bool     `flag:"changed" help:"compare only the documents that the last round of rfsd follow sent or deleted (--session-name names the session that is followed)"`
 	Strict      bool     `flag:"strict" help:"documents that were written to the target after the migration are differences, too (exit code 8)"`
-	Differences int      `flag:"differences" default:"1000" min:"1" max:"100000" help:"most documents that are named for each target index; the others are counted"`
+	Differences int      `flag:"differences" default:"1000" min:"1" max:"100000" help:"maximum number of documents that are named for each target index; further ones are only counted"`
 }
 
 // Rounds select what rfsd follow does.

@@ -120,13 +120,20 @@ func briefOf(called, name string) [2]string {
 	return brief[name]
 }
 
+// own are placeholders that do not follow from the type of an option, and that the short help does not have.
+var own = map[string]string{"coordinator-bucket": "URI", "coordinator-file": "FILE", "dir": "DIR", "since": "NAME", "to": "DIR"}
+
 // placeholder returns the word that represents the value of a setting.
 func (s Setting) placeholder() string {
 	switch {
 	case brief[s.Name][0] != "":
 		return brief[s.Name][0]
+	case own[s.Name] != "":
+		return own[s.Name]
 	case s.field == reflect.TypeFor[time.Duration]():
 		return "DURATION"
+	case s.field == reflect.TypeFor[Limit]():
+		return "N"
 	case s.Kind == Text && s.field.Kind() == reflect.Int64:
 		return "SIZE"
 	case s.Kind == Number:

@@ -76,7 +76,7 @@ type Repository struct {
 // ReadPace bounds how fast a repository, or files, are read.
 type ReadPace struct {
 	_   struct{} `group:"Source" section:"source"`
-	Max Rate     `flag:"max-read-rate" default:"0" want:"bytes per second with a unit, such as 20MiB or 20MB (0: no limit)" help:"most bytes per second to read of the repository or of files, as 20MiB, over all slots; of a fleet, over all its nodes (0: no limit)"`
+	Max Rate     `flag:"max-read-rate" default:"0" want:"bytes per second with a unit, such as 20MiB or 20MB (0: no limit)" help:"maximum bytes per second to read from the repository or from files, such as 20MiB, for all slots, and in a fleet for all nodes together (0: no limit)"`
 }
 
 // Check refuses credentials in addresses.
@@ -92,7 +92,7 @@ func (r *Repository) Check() error {
 // Snapshot is the snapshot that is read.
 type Snapshot struct {
 	_    struct{} `group:"Source" section:"source"`
-	Name string   `flag:"snapshot-name" help:"name of the snapshot; a migration without it creates one on --source-host"`
+	Name string   `flag:"snapshot-name" help:"name of the snapshot to read; rfsd migrate without it creates one on --source-host"`
 }
 
 // Partial controls how incomplete sources are handled.
@@ -379,7 +379,7 @@ func (s *Slots) Check() error {
 // RequestSize bounds the body of a bulk request.
 type RequestSize struct {
 	_     struct{} `group:"Processing" section:"work"`
-	Bytes Size     `flag:"documents-size-per-bulk-request" default:"5MiB" min:"1KiB" max:"1GiB" help:"most bytes in one request, as 5MiB; halved while the target reports overload; a larger document goes alone"`
+	Bytes Size     `flag:"documents-size-per-bulk-request" default:"5MiB" min:"1KiB" max:"1GiB" help:"maximum bytes in one request, such as 5MiB; halved while the target reports overload; a larger document goes alone"`
 }
 
 // Document bounds one document.
@@ -399,10 +399,10 @@ func (d *Document) Check() error {
 // Bulk bounds bulk requests.
 type Bulk struct {
 	_           struct{} `group:"Processing" section:"work"`
-	Documents   int      `flag:"documents-per-bulk-request" default:"0" min:"0" max:"2147483647" help:"most documents in one request (0: no limit)"`
+	Documents   int      `flag:"documents-per-bulk-request" default:"0" min:"0" max:"2147483647" help:"maximum number of documents in one request (0: no limit)"`
 	Size        RequestSize
 	Connections int           `flag:"max-connections" default:"8" min:"1" max:"256" help:"maximum number of concurrent requests, over all slots; starts with at most 4, and follows the measured throughput"`
-	MaxRate     Rate          `flag:"max-rate" default:"0" want:"bytes per second with a unit, such as 20MiB or 20MB (0: no limit)" help:"most bytes of bulk bodies per second to send or to export, as 20MiB, over all slots; of a fleet, over all its nodes (0: no limit)"`
+	MaxRate     Rate          `flag:"max-rate" default:"0" want:"bytes per second with a unit, such as 20MiB or 20MB (0: no limit)" help:"maximum bytes of bulk bodies per second to send or export, such as 20MiB, for all slots, and in a fleet for all nodes together (0: no limit)"`
 	MaxLatency  time.Duration `flag:"target-max-latency" default:"0s" max:"1h" help:"lower the load on the target while a request (of documents, or for a page of a comparison) takes longer to be answered, as 500ms or 2s, and raise it again (0s: never)"`
 	Discover    bool          `flag:"target-discover" group:"Target" section:"target" help:"send documents, and credentials, also to the nodes that the target names, over TLS and only to those whose certificate is signed by the authority of --target-cacert"`
 }

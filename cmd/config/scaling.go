@@ -11,7 +11,7 @@ type Scaling struct {
 	Region         string        `flag:"scale-region" help:"region of the group (default: from the AWS default chain)"`
 	Endpoint       string        `flag:"scale-endpoint" check:"url" help:"URL of the Auto Scaling service (default: the service's URL in the region)"`
 	Min            int           `flag:"scale-min" default:"0" min:"0" max:"10000" help:"machines while there is work; at least one runs then"`
-	Max            int           `flag:"scale-max" default:"0" min:"0" max:"10000" help:"most machines; has to be given"`
+	Max            int           `flag:"scale-max" default:"0" min:"0" max:"10000" help:"maximum number of machines; required"`
 	MachineWorkers int           `flag:"scale-machine-workers" default:"1" min:"1" max:"256" help:"workers of one machine"`
 	WorkerBytes    Size          `flag:"scale-worker-bytes" default:"10GB" want:"a size such as 10GB, or 0" help:"one worker is wanted for so much of the repository that is left, at most one for each open item (0: one for each)"`
 	Cooldown       time.Duration `flag:"scale-cooldown" default:"5m" min:"0s" max:"24h" help:"least time between two changes while there is work"`

@@ -27,8 +27,8 @@ work was started, 4 that the source is still making the snapshot (--snapshot-no-
 
 	// Follow describes rfsd follow.
 	Follow = `Migrates a snapshot as rfsd migrate does (round 0), and then sends what changed in each later
-snapshot (rounds 1, 2, …): new and changed documents, and deletions. It reads and sends nothing
-else of the documents. A session of rfsd migrate can be followed, too.
+snapshot (rounds 1, 2, …): new and changed documents, and deletions. Unchanged
+documents are not sent. A session of rfsd migrate can be followed, too.
 
 With --once and --snapshot-name, one snapshot of the repository is the next round. With
 --source-host each round makes a snapshot; without --once a round starts --every 15m. Interrupted
@@ -84,12 +84,11 @@ the changes on an empty target of that version. Each finding states what to do. 
 migration, or a part of it, would fail.`
 
 	// Verify describes rfsd verify.
-	Verify = `Compares what migrate with the same options sends with what the target holds, document by
-document: id, routing and every byte of the source; and the types of the fields of its mappings.
-Lists missing, extra and different documents. No document is changed; target indices are
-refreshed.
-The same command on several machines shares the work, if the target knows the session of the
-migration.
+	Verify = `Compares the documents that migrate with the same options sends with the documents of the target:
+id, routing and every byte of the source. The types of the fields of the mappings are compared,
+too. Lists missing, extra and different documents. No document is changed; target indices are
+refreshed. The same command on several machines shares the work, if the target knows the session
+of the migration.
 
 Exit code 6: equal, but documents that the session lists as failed, or that have no source, are
 not on the target. 7: equal as far as it was compared, but a part cannot be read. 8: different;
@@ -124,7 +123,7 @@ does not hold at the end, exit with 7, which takes precedence over 6.`
 command on as many machines as you like: one of them divides the partitions among all, and again
 when one joins or is missing. A message arrives at least once; documents are overwritten by id,
 in the order of their partition. A message without a value deletes the document whose id is its
-key. The same command continues where the session was.
+key. The same command continues where it stopped.
 
 Offsets are committed for --group when all messages below are in the target, or recorded as
 failed. No consumer may belong to the group. The session itself continues from its own records.

@@ -24,8 +24,8 @@ and its own (or one shared) certificate and key of the role node; operators and 
 own. ca.key stays where certificates are created. Nothing is overwritten: create a new
 certificate under another name, replace the files, and send SIGHUP to the daemon.
 
-Roles: node (serves the API and talks to nodes), operator (reads, pauses, resumes, drains,
-scales), reader (reads).`
+Roles: node (serves the API and talks to nodes), operator (reads, and gives orders such as
+pause and scale), reader (reads).`
 
 func certCommand() *cli.Command {
 	return &cli.Command{

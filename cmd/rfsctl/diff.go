@@ -15,11 +15,11 @@ import (
 
 const diffHelp = `Compares the sequence numbers of two snapshots of a repository and counts, for each index,
 versions of documents that only the later one has (new) or only the earlier one has (gone). An
-updated document counts once in each, an inserted one as new, a deleted one as gone. Only
-segments that were written in between are read, and of them two columns. Shards whose documents
-have no unique sequence numbers (Elasticsearch 5 and earlier, shrunk indices), and restored
-indices, are named with the reason. With --read-documents these are compared by ids and sources,
-and updated documents are counted apart from inserted and deleted ones.`
+updated document counts once in each, an inserted one as new, a deleted one as gone. Only the
+sequence numbers of segments that were written in between are read. Shards whose documents have
+no unique sequence numbers (Elasticsearch 5 and earlier, shrunk indices), and restored indices,
+are named with the reason. With --read-documents these are compared by ids and sources, and
+updated documents are counted apart from inserted and deleted ones.`
 
 // diffShards is the number of shards that are compared at a time, diffMemory the memory of a pass over one of them, in bytes.
 const diffShards, diffMemory = 4, 32 << 20

@@ -20,18 +20,17 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
-const failuresHelp = `Lists what failed: items, indices and phases, by reason, and the documents that the target
-rejected. A node is asked, or the store is read (--target-host, --coordinator-host,
---coordinator-bucket or --coordinator-file). Workers of a fleet (rfsd worker, run and import)
-whose --failed-documents is a directory that is not declared shared record index, id, shard,
-ordinal and reason in the store; the documents themselves, with the target's messages, are in
-those directories.
+const failuresHelp = `Lists what failed: items, indices and phases, by reason, and the failed documents. A node is
+asked, or the store is read (--target-host, --coordinator-host, --coordinator-bucket or
+--coordinator-file).
 
-A bucket or a shared directory has all failed documents, and a single process (rfsd migrate) has
-them in its own directory. The store then lists none; it holds how many failed, by class, and the
-hosts and directories that keep them. With --failed-documents they are read from there (in a
-bucket: the files of the session). Each class of failures has one remedy; rfsd redrive sends the
-documents again after it was applied.
+The store has how many documents failed, by class, and the hosts and directories that keep
+them; with --failed-documents they are read from there (in a bucket: the files of the session).
+Only where workers of a fleet (rfsd worker, run and import) keep them in a directory of each
+machine, the store also lists index, id, shard, ordinal and reason of each.
+
+Each class of failures has one remedy; rfsd redrive sends the documents again after it was
+applied.
 
 At most 10,000 documents are listed; all are counted. The exit code is 6 while documents have
 failed and were not delivered, and 7 when items, indices or phases were given up.`

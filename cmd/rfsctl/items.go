@@ -25,9 +25,8 @@ import (
 
 const itemsHelp = `A shard of the snapshot is a chain of work items; each covers the ordinals from its cursor to
 the cursor of its successor. These commands work on the stored state itself, while workers run
-or after they died. While an rfsd has a coordinator file open, list and show ask that rfsd
-instead. They ask a node with --node, or if no store is named and a node, or an rfsd of this
-user in the foreground, runs on this machine.
+or after they died. list and show ask a node, or an rfsd in the foreground, if --node names one,
+if no store is named and one runs on this machine, or if it has the coordinator file open.
 
 States: open; leased; expired (its lease has ended: the next worker takes it); done; handed off
 (a successor has the rest); failed (given up for the reason shown; retry opens it again). cancel

@@ -30,7 +30,12 @@ rfsd-operators, else ` + statusSocket + `), or, if no node runs, the rfsd migrat
 that you have running in another terminal. Other nodes need a certificate of the fleet (rfsctl
 cert create).`
 
-const statusHelp = nodeHelp + `
+// asked is nodeHelp as a further paragraph.
+const asked = "\n\n" + nodeHelp
+
+const statusHelp = `Shows phases, indices, documents, failures, the time left, and, if a node is asked, its workers.
+
+` + nodeHelp + `
 
 With --target-host, --coordinator-host, --coordinator-bucket or --coordinator-file the state is
 read from the store, whether a process runs or not. A coordinator file that rfsd has open is not
@@ -43,13 +48,13 @@ phases that failed: rfsctl failures lists them.`
 func nodeCommands() []*cli.Command {
 	return []*cli.Command{
 		config.Command(cli.Command{Name: "status", Usage: "show the progress of the migration", Description: statusHelp}, showStatus),
-		config.Command(cli.Command{Name: "nodes", Usage: "list the live nodes of the fleet; with --all also lost ones", Description: nodeHelp}, showNodes),
-		config.Command(cli.Command{Name: "events", Usage: "list events, newest last", Description: nodeHelp}, showEvents),
-		config.Command(cli.Command{Name: "logs", Usage: "show the last log lines of a node and its workers", Description: nodeHelp}, showLogs),
-		config.Command(cli.Command{Name: "pause", Usage: "let every worker of the fleet hand off and wait for resume", Description: orderHelp}, choose(session.OrderPause, "paused")),
-		config.Command(cli.Command{Name: "resume", Usage: "let the fleet work again, or only the named nodes that were drained", ArgsUsage: "[NODE...]", Description: orderHelp}, choose(session.OrderResume, "resumed")),
-		config.Command(cli.Command{Name: "drain", Usage: "let the workers of the fleet, or of named nodes, hand off before machines stop", ArgsUsage: "[NODE...]", Description: orderHelp}, choose(session.OrderDrain, "draining")),
-		config.Command(cli.Command{Name: "scale", Usage: "set the number of workers of the fleet; auto lets each node decide", ArgsUsage: "N|auto", Description: orderHelp}, scale),
+		config.Command(cli.Command{Name: "nodes", Usage: "list the live nodes of the fleet; with --all also lost ones", Description: `Shows the state, workers, version, zone, address and uptime of each node.` + asked}, showNodes),
+		config.Command(cli.Command{Name: "events", Usage: "list events, newest last", Description: `Shows events, such as failed items, lost nodes and orders, with their times.` + asked}, showEvents),
+		config.Command(cli.Command{Name: "logs", Usage: "show the last log lines of a node and its workers", Description: `Shows the lines that the node keeps in memory, at most 2,000. Operators only.` + asked}, showLogs),
+		config.Command(cli.Command{Name: "pause", Usage: "let every worker of the fleet hand off and wait for resume", Description: pauseHelp}, choose(session.OrderPause, "paused")),
+		config.Command(cli.Command{Name: "resume", Usage: "let the fleet work again, or only the named nodes that were drained", ArgsUsage: "[NODE...]", Description: resumeHelp}, choose(session.OrderResume, "resumed")),
+		config.Command(cli.Command{Name: "drain", Usage: "let the workers of the fleet, or of named nodes, hand off before machines stop", ArgsUsage: "[NODE...]", Description: drainHelp}, choose(session.OrderDrain, "draining")),
+		config.Command(cli.Command{Name: "scale", Usage: "set the number of workers of the fleet; auto lets each node decide", ArgsUsage: "N|auto", Description: scaleHelp}, scale),
 		config.Command(cli.Command{Name: "set", Usage: "set max-rate, max-read-rate or target-max-latency of the session while it runs", ArgsUsage: "NAME VALUE|default", Description: setHelp}, set),
 	}
 }

@@ -16,18 +16,26 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-const orderHelp = nodeHelp + `
+const orderHelp = asked + `
 
-Exit code 0: the order is in force, that is, stored; nodes that do not follow it yet are listed.
+Exit code 0: the order is stored, and so in force; nodes that do not follow it yet are listed.
 Exit code 1: it was refused, and does not come into force. Exit code 9: the store does not
-answer; "rfsctl status" shows the intent, its author and time later. An order that is stored
-rules out that an earlier one without an answer comes into force afterwards.`
+answer; "rfsctl status" shows later whether it is in force. After an order was stored, an earlier
+one without an answer has no effect any more.`
+
+const pauseHelp = `Within moments all workers hand off their leases, which does not count as an attempt. No worker
+starts until "rfsctl resume", on nodes that start later neither.` + orderHelp
+
+const resumeHelp = `Ends a pause or a drain of the fleet. With names it ends the drain of these nodes.` + orderHelp
+
+const drainHelp = `The workers hand off their leases and no further ones start, so that the machines can be stopped;
+the rest of the fleet takes over their work. Without names the whole fleet is drained.` + orderHelp
+
+const scaleHelp = `The number is for the whole fleet; each node takes its share, at most its --max-workers.` + orderHelp
 
 const setHelp = `The value replaces the option of the same name of every process of the session, also of
 processes that start later, until "default" lets the options hold again; 0 means no limit.
-Values are written as the options take them: 20MiB, 500ms. "rfsctl status" shows them.
-
-` + orderHelp
+Values are written as the options take them: 20MiB, 500ms. "rfsctl status" shows them.` + orderHelp
 
 // give sends an order to a node and shows whether it is in force.
 func give(ctx context.Context, call *config.Call, o config.Asked, kind session.OrderKind, with api.OrderArguments, done string) error {
