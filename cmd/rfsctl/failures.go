@@ -181,10 +181,11 @@ func printPlaces(w io.Writer, f *status.Failures) {
 // printGivenUp prints items, indices and phases that failed.
 func printGivenUp(w io.Writer, all []progress.Failure) {
 	for _, f := range all {
-		progress.Fprintf(w, "given up: %d × %s\n", f.Count, terminal.Clean(f.Reason))
-		if len(f.Examples) > 0 {
-			fmt.Fprintf(w, "    such as %s\n", terminal.Clean(strings.Join(f.Examples, ", ")))
+		names := terminal.Clean(strings.Join(f.Examples, ", "))
+		if int64(len(f.Examples)) < f.Count {
+			names = strings.TrimSuffix(progress.Sprintf("%d, such as %s", f.Count, names), ", such as ")
 		}
+		fmt.Fprintf(w, "given up: %s: %s\n", names, terminal.Clean(f.Reason))
 	}
 }
 

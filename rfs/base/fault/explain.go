@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	remedyDisks       = "free space there, or add disks; `rfsd plan --only disks` names the nodes"
+	remedyDisks       = "free space there, or add disks; the cluster lifts the block some minutes later; `rfsd plan --only disks` names the nodes"
 	remedyPermissions = "grant it to the user (PERMISSIONS.md has roles); `rfsd plan --only access` names everything that is missing"
 )
 

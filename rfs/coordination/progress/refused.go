@@ -11,8 +11,8 @@ type RefusedAlias struct {
 
 // Problem returns the refusal and the remedy as a sentence.
 func (r RefusedAlias) Problem() string {
-	return fmt.Sprintf("the target refuses the alias %s of %s, all else is there: %s; change the alias on the target (another index may be its write index), then run the same command of rfsd migrate again, which sets it",
-		r.Alias, r.Index, r.Reason)
+	return fmt.Sprintf("the target refuses the alias %s of %s, all else is there: %s; change the alias on the target (of another write index: POST /_aliases {\"actions\":[{\"add\":{\"index\":\"INDEX\",\"alias\":%q,\"is_write_index\":false}}]}), then run the same command of rfsd migrate again, which sets it",
+		r.Alias, r.Index, r.Reason, r.Alias)
 }
 
 // RefusedPolicy is a policy that was not attached to an index when its documents were complete.

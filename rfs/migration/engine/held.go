@@ -67,5 +67,5 @@ func HeldError(held map[string]int64, of Holder) error {
 	if of == SnapshotHas {
 		choices += ", newer replaces them unless their version is higher"
 	}
-	return fmt.Errorf("the target has documents already in the indices %s; choose what becomes of those whose ids %s, too: %s: %w", strings.Join(names, ", "), of, choices, fault.ErrConfig)
+	return fmt.Errorf("the target has documents already in the indices %s; choose for those whose ids %s, too: %s: %w", strings.Join(names, ", "), of, choices, fault.ErrConfig)
 }

@@ -215,7 +215,7 @@ func (e *Evaluator) writeIndices(ctx context.Context, name string, late json.Raw
 			if owner == name || !owners[owner].Aliases[a].Write {
 				continue
 			}
-			r.Stops = append(r.Stops, fmt.Sprintf("the target would refuse the alias %s of index %s: %s is its write index there; let that be so no longer (POST /_aliases with is_write_index false), or remove the alias from it", a, name, owner))
+			r.Stops = append(r.Stops, fmt.Sprintf("the target would refuse the alias %s of index %s: %s is its write index there; change that with POST /_aliases {\"actions\":[{\"add\":{\"index\":%q,\"alias\":%q,\"is_write_index\":false}}]}, or remove the alias from it", a, name, owner, owner, a))
 			object.Changes = append(object.Changes, Differs{Rule: aliasWrite, Path: "aliases." + a, Detail: "refused: " + owner + " is the write index of the alias", Loses: true})
 		}
 	}

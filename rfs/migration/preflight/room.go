@@ -68,7 +68,7 @@ func room(ctx context.Context, c rest.API, n Needs) []Finding {
 	}
 	all := []Finding{{"disks", Good, "every data node is below its high watermark", ""}}
 	if len(full) > 0 {
-		all[0] = Finding{"disks", Bad, fmt.Sprintf("node %s is %.0f %% full, above its high watermark %s", full[0].Node, 100*full[0].Used, full[0].Watermark), "indexing would pause: free disk space, or add nodes"}
+		all[0] = Finding{"disks", Bad, fmt.Sprintf("node %s is %.0f %% full, above its high watermark %s", full[0].Node, 100*full[0].Used, full[0].Watermark), "free disk space, or add nodes: until then the target creates no index, and indexing pauses"}
 	}
 	var stats struct {
 		Nodes map[string]struct {

@@ -143,7 +143,16 @@ func existing(ctx context.Context, c rest.API, names []string) (there map[string
 // writeProbe collects the outcomes of the probes.
 type writeProbe struct {
 	proved, thrown []string
-	results        map[string][]string // forbidden, blocked or unknown: names; under the name with ":" the target's words
+	results        map[string][]string // forbidden, full, blocked or unknown: names; under the name with ":" the target's words
+	remedy         string              // of full
+}
+
+// refused records names whose documents or index the target refused: as full where its disks are the reason, else as kind.
+func (w *writeProbe) refused(kind, name, why, remedy string) {
+	if remedy != "" {
+		kind, w.remedy = "full", remedy
+	}
+	w.add(kind, name, why)
 }
 
 func (w *writeProbe) add(kind, name, why string) {
@@ -203,7 +212,7 @@ func (w *writeProbe) tryBulk(ctx context.Context, c rest.API, indices, as []stri
 	}
 	for i, item := range answer.Items {
 		x, name := item["index"], names[min(i, len(names)-1)]
-		text, _ := fault.Explain(x.Status, x.Error.Type, x.Error.Reason)
+		text, remedy := fault.Explain(x.Status, x.Error.Type, x.Error.Reason)
 		words := fmt.Sprintf("status %d: %.300s", x.Status, text)
 		switch {
 		case x.Status == http.StatusConflict && as == nil:
@@ -211,7 +220,7 @@ func (w *writeProbe) tryBulk(ctx context.Context, c rest.API, indices, as []stri
 		case x.Status == http.StatusConflict:
 			w.thrown = append(w.thrown, names...)
 		case strings.Contains(x.Error.Type, "block"):
-			w.add("blocked", name, words)
+			w.refused("blocked", name, words, remedy)
 		case x.Status == http.StatusForbidden:
 			w.add("forbidden", name, words)
 		default:
@@ -253,7 +262,11 @@ func (w *writeProbe) throwaway(ctx context.Context, c rest.API, names []string) 
 	}
 	status, answer, err = c.Do(ctx, http.MethodPut, path, nil, []byte(`{"settings":{"index.number_of_shards":1,"index.number_of_replicas":0}}`))
 	if err == nil && status >= 300 {
-		w.add("unknown", fault.Names(names, maxShownNames), "no throw-away index: PUT "+words(status, answer, err))
+		remedy := ""
+		if kind, reason := fault.ErrorMessage(answer); strings.Contains(kind, "block") {
+			_, remedy = fault.Explain(status, kind, reason)
+		}
+		w.refused("unknown", fault.Names(names, maxShownNames), "no throw-away index: PUT "+words(status, answer, err), remedy)
 		return nil
 	}
 	switch {
@@ -287,7 +300,8 @@ func (w *writeProbe) findings() []Finding {
 		remedy string
 	}{
 		{"forbidden", Bad, writeRemedy},
-		{"blocked", Bad, "take the block of the index away: index.blocks.* with false"},
+		{"full", Bad, w.remedy},
+		{"blocked", Bad, "remove the block of the index: PUT INDEX/_settings {\"index.blocks.write\":null,\"index.blocks.read_only\":null}"},
 		{"unknown", Skipped, "make sure that the user has indices:data/write/bulk* and indices:data/write/index there: the migration would stop at its first documents"},
 	} {
 		if names := w.results[kind.name]; len(names) > 0 {

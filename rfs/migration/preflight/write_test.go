@@ -26,6 +26,7 @@ type guarded struct {
 	noBulk               bool   // single documents may be indexed, bulk requests not
 	hides                bool   // it shows no index
 	blocked              string
+	full                 bool // the disks are the reason why an index is blocked, and no index can be made
 	keeps                bool // it does not remove what it has permitted to remove
 	wrote                []string
 	made                 []string
@@ -78,6 +79,8 @@ func (g *guarded) Do(_ context.Context, method, path string, q url.Values, body 
 		return 400, nil, nil
 	case method == http.MethodPut && !g.may(g.makes, name), method == http.MethodDelete && !g.may(g.drops, name):
 		return 403, []byte(noPermissions), nil
+	case method == http.MethodPut && g.full:
+		return 403, []byte(`{"error":{"type":"index_create_block_exception","reason":"blocked by: [FORBIDDEN/10/cluster create-index blocked (api)];"},"status":403}`), nil
 	case method == http.MethodPut:
 		g.indices[name] = true
 		g.made = append(g.made, name)
@@ -109,8 +112,12 @@ func (g *guarded) bulk(body string) (int, []byte, error) {
 		if name == "" {
 			continue
 		}
+		reason := "r"
+		if g.full {
+			reason = "index [a] blocked by: [TOO_MANY_REQUESTS/12/disk usage exceeded flood-stage watermark, index has read-only-allow-delete block];"
+		}
 		item := func(status int, typ string) {
-			items = append(items, fmt.Sprintf(`{"index":{"_index":%q,"status":%d,"error":{"type":%q,"reason":"r"}}}`, name, status, typ))
+			items = append(items, fmt.Sprintf(`{"index":{"_index":%q,"status":%d,"error":{"type":%q,"reason":%q}}}`, name, status, typ, reason))
 		}
 		real := name
 		if g.aliases[name] != "" {
@@ -148,7 +155,9 @@ func TestThePermissionToWriteIsProvedUnderTheRealNames(t *testing.T) {
 			map[Level]string{Good: "proved in catalog, orders"}, Bad, 0},
 		{"an existing index that may only be read", []string{"orders"}, guarded{indices: map[string]bool{"orders": true}}, map[Level]string{Bad: "orders: status 403: r"}, Good, 0},
 		{"one of two", []string{"a", "b"}, guarded{indices: map[string]bool{"a": true, "b": true}, writes: []string{"a"}}, map[Level]string{Good: "proved in a", Bad: "b: status 403"}, Skipped, 0},
-		{"a blocked index is not a lack of permission", []string{"a"}, guarded{indices: map[string]bool{"a": true}, writes: []string{""}, blocked: "a"}, map[Level]string{Bad: "cluster_block"}, Good, 0},
+		{"full disks are not a lack of permission", []string{"a"}, guarded{indices: map[string]bool{"a": true}, writes: []string{""}, blocked: "a", full: true}, map[Level]string{Bad: "free space there"}, Good, 0},
+		{"full disks permit no throw-away index", []string{"a"}, guarded{writes: []string{""}, makes: []string{""}, drops: []string{""}, full: true}, map[Level]string{Bad: "free space there"}, Good, 0},
+		{"a blocked index is not a lack of permission", []string{"a"}, guarded{indices: map[string]bool{"a": true}, writes: []string{""}, blocked: "a"}, map[Level]string{Bad: "remove the block of the index"}, Good, 0},
 		{"names that are to come, in one throw-away index", many, guarded{writes: []string{"logs-"}, makes: []string{"logs-"}, drops: []string{"logs-"}},
 			map[Level]string{Good: "throw-away index for logs-00, logs-01, logs-02, logs-03, logs-04 and 15 more"}, Bad, 1},
 		{"names that may be created and not written", many, guarded{makes: []string{"logs-"}, drops: []string{"logs-"}}, map[Level]string{Bad: "logs-00"}, Good, 0},
@@ -177,7 +186,7 @@ func TestThePermissionToWriteIsProvedUnderTheRealNames(t *testing.T) {
 			}
 			for level, part := range c.want {
 				if !slices.ContainsFunc(all, func(f Finding) bool {
-					return f.Level == level && strings.Contains(f.Detail, part) && (level == Good || f.Remedy != "")
+					return f.Level == level && strings.Contains(f.Detail+f.Remedy, part) && (level == Good || f.Remedy != "")
 				}) {
 					t.Errorf("no finding %q with %q in %+v", level, part, all)
 				}

@@ -63,6 +63,11 @@ func (c Class) For(index, detail string) string {
 	if field := fieldIn(detail); field != "" {
 		text = strings.ReplaceAll(text, "FIELD", field)
 	}
+	if _, rest, ok := strings.Cut(detail, "] of type ["); ok {
+		if kind, _, ok := strings.Cut(rest, "]"); ok && len(kind) <= maxField {
+			text = strings.ReplaceAll(strings.ReplaceAll(text, " with the TYPE of the field", ""), "TYPE", kind)
+		}
+	}
 	return text
 }
 

@@ -56,6 +56,13 @@ func TestRemediesNameIndexAndField(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 	}
+	number, _ := Named("number_range")
+	if got := number.For("logs", "failed to parse field [n] of type [long] in document"); !strings.Contains(got, `PUT logs/_mapping {"properties":{"n":{"type":"long","ignore_malformed":true}}}; or create`) {
+		t.Errorf("the type of the field is not named: %q", got)
+	}
+	if got := number.For("logs", "out of range"); !strings.Contains(got, `"type":"TYPE","ignore_malformed":true}}} with the TYPE of the field; or`) {
+		t.Errorf("%q", got)
+	}
 	if got := term.For("logs", "field ["+strings.Repeat("x", maxField+1)+"]"); !strings.Contains(got, "FIELD") {
 		t.Errorf("a long name is shown: %q", got)
 	}
