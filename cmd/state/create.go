@@ -98,7 +98,7 @@ func CreateFile(path string) (cms.Store, func() error, error) {
 	}
 	store, err := open(path, time.Now)
 	if err != nil {
-		return nil, nil, fmt.Errorf("coordinator file %s: %w", path, err)
+		return nil, nil, err // it names the file
 	}
 	return store, func() error {
 		err := store.Close()

@@ -23,7 +23,7 @@ var (
 	// ErrStoreGone: the coordination store was deleted, or replaced by another.
 	ErrStoreGone = fmt.Errorf("the coordination store is gone: %w", fault.ErrConfig)
 	// ErrLocked: another process uses the coordination file.
-	ErrLocked = fmt.Errorf("the coordination file is in use: %w", fault.ErrConfig)
+	ErrLocked = fmt.Errorf("the coordination file is in use, wait until that process has ended: %w", fault.ErrConfig)
 	// ErrClockSkew: this machine's clock is too far from the store's.
 	ErrClockSkew = fmt.Errorf("clock skew: %w", fault.ErrConfig)
 	// ErrAllDone: no item is open.

@@ -96,6 +96,7 @@ func (m *Measure) View(now time.Duration, s *Migration) View {
 	}
 	switch {
 	case total == 0:
+	case v.ByteRate > 0 && v.Rate == 0: // bytes of deleted documents were passed, and no other arrives: nothing shows when
 	case v.ByteRate > 0:
 		v.left(total-t.BytesLost-m.last.sum.Bytes, v.ByteRate)
 	case m.Lag > 0 && len(m.points) < 2: // nothing has grown since the first reading of the store

@@ -183,6 +183,24 @@ func TestNoEndIsEstimatedOfUnknownWork(t *testing.T) {
 	}
 }
 
+// TestMeasure_NoEndWithoutDocuments: bytes of deleted documents are passed while the target takes none, and say nothing about the end.
+func TestMeasure_NoEndWithoutDocuments(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		documents int64
+		known     bool
+	}{{"documents arrive", 10, true}, {"none arrives", 0, false}} {
+		t.Run(c.name, func(t *testing.T) {
+			var m progress.Measure
+			m.Add(0, progress.Work{Running: 1})
+			m.Add(time.Second, progress.Work{Documents: c.documents, Bytes: 10, Running: 1})
+			if v := m.View(time.Second, &progress.Migration{Totals: progress.Counts{Bytes: 1000, Leased: 1}}); (v.Left != nil) != c.known {
+				t.Errorf("%+v, %v s left", v, seconds(v.Left))
+			}
+		})
+	}
+}
+
 func TestWhatWasGivenUpIsSeen(t *testing.T) {
 	m := &progress.Migration{Failures: []progress.Failure{
 		{Reason: "checksum", Count: 7, Examples: []string{"shard 0 of logs", "shard 1 of logs"}}, {Reason: "no mapping", Count: 1, Examples: []string{"index orders", "index more"}},

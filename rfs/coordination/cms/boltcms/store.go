@@ -141,7 +141,7 @@ func open(path string, now func() time.Time, options bolt.Options) (*Store, erro
 	})
 	switch {
 	case errors.Is(err, berrors.ErrTimeout):
-		return nil, fmt.Errorf("%s: %w%s", path, cms.ErrLocked, owner(path))
+		return nil, fmt.Errorf("%s is open%s: %w", path, owner(path), cms.ErrLocked)
 	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum), errors.Is(err, berrors.ErrVersionMismatch):
 		return nil, fmt.Errorf("%s is not a coordination file: %w: %w", path, err, fault.ErrCorrupt)
 	case errors.Is(err, fault.ErrCorrupt):
@@ -173,7 +173,7 @@ func writePID(path string) error {
 // owner returns the process that wrote its id next to the file, for a message.
 func owner(path string) string {
 	if pid := Owner(path); pid != 0 {
-		return fmt.Sprintf(" by process %d", pid)
+		return fmt.Sprintf(" in process %d", pid)
 	}
 	return ""
 }

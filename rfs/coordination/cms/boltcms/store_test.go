@@ -3,6 +3,7 @@ package boltcms_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,7 +59,10 @@ func TestSecondProcessIsToldWhoHasTheFile(t *testing.T) {
 	if !errors.Is(err, cms.ErrLocked) || !errors.Is(err, fault.ErrConfig) {
 		t.Fatalf("got %v", err)
 	}
-	if !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "by process") {
+	if want := fmt.Sprintf("%s is open in process %d: the coordination file is in use, wait until that process has ended", path, os.Getpid()); fault.Text(err) != want {
+		t.Errorf("%q, want %q", fault.Text(err), want)
+	}
+	if !strings.Contains(err.Error(), path) {
 		t.Errorf("message does not name file and process: %v", err)
 	}
 	if st, err := os.Stat(path); err != nil || st.Mode().Perm() != 0o600 {
