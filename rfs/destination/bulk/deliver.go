@@ -152,6 +152,15 @@ func loadOf(res Result, err error) outcome {
 	return accepted
 }
 
+// reasonOf returns why a document was refused for now, and what to do about it where that is known.
+func reasonOf(status int, kind, reason string) string {
+	text, remedy := fault.Explain(status, kind, reason)
+	if remedy != "" {
+		remedy = " (" + remedy + ")"
+	}
+	return fmt.Sprintf("status %d: %s%s", status, text, remedy)
+}
+
 // sortResult counts kept documents, records permanent rejections as failures and returns the items to be sent again; why
 // is the target's message for the first of these. before is the number of earlier requests that may have written the items.
 func (l *Loader) sortResult(b *batch, items []item, res Result, before int64) (rest []item, why string, err error) {
@@ -172,7 +181,7 @@ func (l *Loader) sortResult(b *batch, items []item, res Result, before int64) (r
 		switch {
 		case r.Retryable():
 			if keep == nil {
-				why = fmt.Sprintf("%d %s: %s", r.Status, r.Type, r.Reason)
+				why = reasonOf(r.Status, r.Type, r.Reason)
 			}
 			keep = append(keep, r.Pos)
 		case l.opts.Existing == Follow && items[r.Pos].source == items[r.Pos].end && r.conflict(): // a deletion older than the target's document

@@ -285,7 +285,7 @@ func TestGivingUpCountsFromTheLastDocumentTaken(t *testing.T) {
 		if d := time.Since(begin); !errors.Is(err, fault.ErrUnavailable) || d != 8*25*time.Second+75*time.Second || len(s.taken) != 9 {
 			t.Errorf("after %v with %d taken: %v", d, len(s.taken), err)
 		}
-		if !strings.Contains(err.Error(), "1 documents refused for now, such as 429 busy") {
+		if !strings.Contains(err.Error(), "1 documents refused for now, such as status 429: busy") {
 			t.Error(err)
 		}
 	})
@@ -330,5 +330,19 @@ func pausesGrow(t *testing.T, probes bool) {
 	}
 	if c := l.Counts(); c.Requests != 11 || c.Retries != 10 || c.Resent != 10 || c.Indexed != 1 {
 		t.Errorf("%+v", c)
+	}
+}
+
+func TestReasonOf(t *testing.T) {
+	const full = "index [a] blocked by: [TOO_MANY_REQUESTS/12/disk usage exceeded flood-stage watermark, index has read-only-allow-delete block];"
+	for _, c := range []struct{ name, kind, reason, want string }{
+		{"full disks are named with what to do", "cluster_block_exception", full, "status 429: a disk of the cluster is above its flood stage, so that the index takes no documents (free space there"},
+		{"a full queue", "rejected_execution_exception", "queue is full", "status 429: rejected_execution_exception: queue is full"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := reasonOf(429, c.kind, c.reason); !strings.HasPrefix(got, c.want) {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
 	}
 }

@@ -226,7 +226,7 @@ func (m *Migration) insist(ctx context.Context, step func() error) error {
 
 func (m *Migration) newOutage() *retry.Outage {
 	return &retry.Outage{Limit: m.Unavailable, Now: func() time.Duration { return m.Runner.Clock.Read().Mono }, Begins: func(err error) {
-		m.Log.Warn("unavailable; trying again", "error", err, "for_at_most", m.Unavailable)
+		m.Log.Warn("unavailable; trying again", "error", fault.Text(err), "for_at_most", m.Unavailable)
 	}}
 }
 
