@@ -207,5 +207,5 @@ func (c *Catalog) Find(name string) (Ref, error) {
 	if place, ok := c.newest[name]; ok {
 		return c.Snapshots[place], nil
 	}
-	return Ref{}, fmt.Errorf("no snapshot %q in the repository; %s lists: %s: %w", name, c.blob, c.names(), fault.ErrConfig)
+	return Ref{}, fmt.Errorf("no snapshot %q in the repository, which holds %s (%s): %w", name, c.names(), c.blob, fault.ErrConfig)
 }
