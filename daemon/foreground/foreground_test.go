@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	coordination "github.com/rfsd/rfsd/rfs/coordination/session"
+
 	"github.com/rfsd/rfsd/daemon/api"
 	"github.com/rfsd/rfsd/daemon/api/client"
 	"github.com/rfsd/rfsd/daemon/foreground"
@@ -23,7 +25,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
-	coordination "github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 func must(t *testing.T, err error) {
@@ -63,6 +64,12 @@ func begin(t *testing.T, name string, c *cms.Coordinator, own progress.Work, env
 		Name: name, Version: "1", Session: "night", Slots: 2, Store: c, Read: status.ReadStore, Own: func() progress.Work { return own },
 		Sample: func() metrics.Sample { return metrics.Sample{Documents: own.Documents} }, Clock: timing.SystemClock(), Logs: noLines{}, Log: slog.New(slog.DiscardHandler), Env: env,
 	})
+	return start(t, command)
+}
+
+// start runs a command until the test ends, or end is called.
+func start(t *testing.T, command *foreground.Command) (end func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { command.Run(ctx) })
@@ -272,11 +279,7 @@ func TestCommand_RowsAndHeaderAgree(t *testing.T) {
 		},
 		Sample: func() metrics.Sample { return metrics.Sample{} }, Clock: timing.SystemClock(), Logs: noLines{}, Log: slog.New(slog.DiscardHandler), Env: env,
 	})
-	ctx, end := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	running.Go(func() { command.Run(ctx) })
-	defer running.Wait()
-	defer end()
+	start(t, command)
 	read(t, sockets(t, env, 1)[0])
 	for _, n := range []int64{1, 26_976, 30_000} {
 		mu.Lock()
@@ -336,11 +339,7 @@ func TestCommand_TakesOrdersOfTheSessionThatItFollows(t *testing.T) {
 				Name: "migrate", Version: "1", Session: "night-round-1", Slots: 1, Store: round, Orders: root, Pauses: c.pauses, Read: status.ReadStore, Own: func() progress.Work { return progress.Work{} },
 				Sample: func() metrics.Sample { return metrics.Sample{} }, Clock: timing.SystemClock(), Logs: noLines{}, Log: slog.New(slog.DiscardHandler), Env: env,
 			})
-			ctx, end := context.WithCancel(t.Context())
-			var running sync.WaitGroup
-			running.Go(func() { command.Run(ctx) })
-			defer running.Wait()
-			defer end()
+			start(t, command)
 			asked, err := client.New(client.Options{Nodes: sockets(t, env, 1)})
 			must(t, err)
 			for _, x := range c.orders {
@@ -388,23 +387,19 @@ func TestCommand_ShowsWhyItDoesNotWork(t *testing.T) {
 				_, err := coordination.OrdersOf(root).Give(t.Context(), coordination.Order{Kind: kind, Who: "ann"})
 				must(t, err)
 			}
-			conf := foreground.Config{
+			dir := t.TempDir()
+			command := foreground.New(foreground.Config{
 				Name: "migrate", Version: "1", Session: "night", Slots: 3, Store: root, Orders: root, Pauses: !x.deaf, Waits: x.waits, Read: status.ReadStore, Own: func() progress.Work { return progress.Work{} },
-				Sample: func() metrics.Sample { return metrics.Sample{} }, Clock: timing.SystemClock(), Logs: noLines{}, Log: slog.New(slog.DiscardHandler), Env: func(string) string { return t.TempDir() },
-			}
-			command := foreground.New(conf)
+				Sample: func() metrics.Sample { return metrics.Sample{} }, Clock: timing.SystemClock(), Logs: noLines{}, Log: slog.New(slog.DiscardHandler), Env: func(string) string { return dir },
+			})
 			if first := command.Status(t.Context()).Node; first.State != "starting" || first.Wanted != 0 {
 				t.Errorf("before the store was read it is %+v", first)
 			}
-			ctx, end := context.WithCancel(t.Context())
-			var running sync.WaitGroup
-			running.Go(func() { command.Run(ctx) })
-			defer running.Wait()
-			defer end()
-			for command.Status(ctx).Migration == nil {
+			start(t, command)
+			for command.Status(t.Context()).Migration == nil {
 				time.Sleep(time.Millisecond)
 			}
-			if is := command.Status(ctx).Node; is.State != x.state || is.Reason != x.reason || is.Wanted != x.wanted {
+			if is := command.Status(t.Context()).Node; is.State != x.state || is.Reason != x.reason || is.Wanted != x.wanted {
 				t.Errorf("it is %s (%s) and wants %d workers", is.State, is.Reason, is.Wanted)
 			}
 		})
