@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -27,7 +25,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
-	"github.com/rfsd/rfsd/rfs/source/difference"
 )
 
 // Counts reads counts from the indices of a target. *target.Client implements it.
