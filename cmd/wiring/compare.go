@@ -55,7 +55,7 @@ func CompareSnapshot(ctx context.Context, o Options, blobs repo.Repository, run 
 	return run.Compare(ctx, blobs.URI(), s.Source())
 }
 
-// CompareFiles compares the target with files, such as those of an export.
+// CompareFiles compares the target with files, such as an export.
 func CompareFiles(ctx context.Context, o ImportOptions, files repo.Repository, run *compare.Run) (*verify.Report, error) {
 	source := importer.Comparison{Source: files, Types: o.types, AllowPartial: o.AllowPartial, IncludeSystem: o.includeSystem, MaxDocument: o.maxDocument,
 		Memory: run.Memory, Frames: budget.New(importer.MaxBack, 0), Log: run.Log}
@@ -78,7 +78,7 @@ func failedOf(ctx context.Context, o Options, kept *cms.Coordinator) (*verify.Fa
 	return compare.FailedIn(ctx, files, o.FailedDir, kept)
 }
 
-// comparedIdentity identifies the snapshot and all settings that decide what is sent of it; "" when the snapshot has no identity.
+// comparedIdentity identifies the snapshot and all settings that decide which documents are sent; "" when the snapshot has no identity.
 func comparedIdentity(o Options, blobs repo.Repository, plan *plan.Plan) string {
 	if plan.Identity == "" {
 		return ""
@@ -90,8 +90,8 @@ func comparedIdentity(o Options, blobs repo.Repository, plan *plan.Plan) string 
 	return o.version + " " + plan.Identity + " " + string(settings)
 }
 
-// stateOfSession opens the state of the session; nil where none was named and there is none. A named one that does not exist is a
-// state.ErrNone.
+// stateOfSession opens the state of the session; nil where none was named and none exists. The error is
+// state.ErrNone where a named session does not exist.
 func stateOfSession(ctx context.Context, o Options, client *target.Client) (*cms.Coordinator, func() error, error) {
 	nothing := func() error { return nil }
 	session, end, err := openSession(ctx, o, client)

@@ -70,7 +70,7 @@ func openDestination(ctx context.Context, o Options, s *phase.Session, in *Resou
 	return engine.ToCluster(in.counters.Sender(client), limits), client, stop, nil
 }
 
-// openExport opens the export directory, for this process alone or beside those with which it shares the work.
+// openExport opens the export directory, for this process alone or for all processes that share the work.
 func openExport(o Options, writer string) (*export.Dir, error) {
 	open := export.Open
 	if o.Shares() {
@@ -92,7 +92,7 @@ func identifyFiles(o Options, s *phase.Session, dir *export.Dir) {
 }
 
 // bulkOptions bounds the bodies of one slot, so that all slots together keep to --max-connections.
-// client reads documents that the target has already; nil where there is no cluster.
+// client reads documents that the target has already; nil without a cluster.
 func bulkOptions(o Options, in *Resources, client *target.Client) bulk.Options {
 	recovery := &bulk.Recovery{}
 	b := bulk.Options{
@@ -114,8 +114,7 @@ func bulkOptions(o Options, in *Resources, client *target.Client) bulk.Options {
 	return b
 }
 
-// maxBody returns what asks the target, once it is needed, for the longest body of a request that it takes; 0 when that is
-// not known.
+// maxBody returns what asks the target, once it is needed, for the longest body of a request that it takes; 0: unknown.
 func maxBody(client *target.Client, log *slog.Logger) func(ctx context.Context) int64 {
 	return func(ctx context.Context) int64 {
 		most, err := client.MaxBody(ctx)
@@ -127,7 +126,7 @@ func maxBody(client *target.Client, log *slog.Logger) func(ctx context.Context) 
 }
 
 // longestSource returns the bytes of the longest source that is sent: what the user permits, or what the target takes in a
-// request; 0: not known. Errors are those of ctx.
+// request; 0: unknown. The errors are of ctx.
 func longestSource(ctx context.Context, o Options, client *target.Client, log *slog.Logger) (int64, error) {
 	most, err := client.MaxBody(ctx)
 	if err != nil {

@@ -46,7 +46,7 @@ func openRecorder(ctx context.Context, o Options, kept *cms.Coordinator, writer 
 	}, nil
 }
 
-// flushTimeout is how long the end of a process waits for the store to take the account of failed documents.
+// flushTimeout limits how long the end of a process waits for the store to take the account of failed documents.
 const flushTimeout = 10 * time.Second
 
 // openSink opens a directory or a bucket for documents that do not arrive. Other members of a fleet may never see a directory of
@@ -97,7 +97,7 @@ type noting struct {
 	}
 }
 
-// Record keeps failures; what is in the control index is durable when it returns.
+// Record keeps failures. The records in the control index are durable when it returns.
 func (n *noting) Record(ctx context.Context, failures []doc.Failure) error {
 	if err := n.Recorder.Record(ctx, failures); err != nil {
 		return err

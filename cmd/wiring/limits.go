@@ -56,7 +56,7 @@ func (l *limits) rate() int64 { return l.now().Of(session.MaxRate, l.maxRate) }
 
 func (l *limits) readRate() int64 { return l.now().Of(session.MaxReadRate, l.maxReadRate) }
 
-// permitUse is for how long a process that sends or reads nothing counts as one that has work.
+// permitUse is the time for which a process that sends or reads nothing counts as working.
 const permitUse = 15 * time.Second
 
 // bucketSpender is a process that sends or reads by itself, as the holder of a permit.

@@ -23,7 +23,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
-// Options are what one run does, made of its settings.
+// Options describe one run, made of its settings.
 type Options struct {
 	version string // of this program
 
@@ -100,20 +100,20 @@ type Options struct {
 	FailedContent    failed.Content
 	recorded         bool // redrive takes failed documents from the control index
 	failedShared     bool // every process of the fleet sees the directory
-	fleet            bool // there may be others who take part
+	fleet            bool // other processes may share the work
 	maxFailed        int64
 	Unavailable      time.Duration
 	Log              report.Logging
 }
 
-// ImportOptions are what an import does, made of its settings.
+// ImportOptions describe an import, or a comparison with its files.
 type ImportOptions struct {
 	Options
 	types   importer.Types
 	windows config.Windows
 }
 
-// StreamOptions are what a stream's session does, made of its settings.
+// StreamOptions describe the session of a stream.
 type StreamOptions struct {
 	Options
 	Stream config.Stream
@@ -152,7 +152,7 @@ func (o Options) RedrivePlace() string {
 	return o.FailedDir
 }
 
-// editor returns the rules about the documents of an index, nil when there are none.
+// editor returns the rules about the documents of an index, nil without any.
 func (o Options) editor(index string) shards.DocumentEditor {
 	if e := o.rules.Documents(index); e != nil {
 		return e
@@ -179,7 +179,7 @@ func (o Options) OfWorker(hints daemon.WorkerCommand) Options {
 }
 
 // skewTolerance returns the allowed distance to the clock of the coordination store; 0, which is any, for a file,
-// whose clock is that of this process.
+// which takes the clock of this process.
 func (o Options) skewTolerance() time.Duration {
 	if !o.Shares() {
 		return 0

@@ -13,7 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 )
 
-// opened are the functions that close what was opened, in the order of opening.
+// opened holds the functions that close the parts of a session, in the order of opening.
 type opened []func() error
 
 // Close closes the last first.
@@ -38,7 +38,7 @@ type receiver struct {
 	sender   engine.Destination
 }
 
-// openReceiver connects to the target and opens what belongs to it. What was opened is added to all, beside an error too.
+// openReceiver connects to the target and opens what belongs to it. It adds the functions that close the parts to all, also with an error.
 func openReceiver(ctx context.Context, o Options, log *slog.Logger, in *Resources, all *opened) (r receiver, err error) {
 	o.Target.Log = log
 	if r.client, err = target.New(ctx, o.Target); err != nil {
@@ -73,7 +73,7 @@ func openReceiver(ctx context.Context, o Options, log *slog.Logger, in *Resource
 	return r, nil
 }
 
-// openStore returns the store of a slot's daemon, or opens that of the options and holds a permit there until all is closed.
+// openStore returns the store of a slot's daemon, or opens the store of the options and holds a permit there until all is closed.
 func (in *Resources) openStore(ctx context.Context, o Options, log *slog.Logger, all *opened) (cms.Store, error) {
 	if in.store != nil {
 		return in.store, nil

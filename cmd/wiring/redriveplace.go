@@ -109,7 +109,7 @@ func sourceOf(ctx context.Context, o Options, kept *cms.Coordinator, in *Resourc
 	return snapshotAgain(ctx, o, kept, recorded, in)
 }
 
-// noPlaces is what is wrong with a session without state.
+// noPlaces returns the message about a session without state.
 func noPlaces(o Options) string {
 	return fmt.Sprintf("the session %s has no state, which names the places of its documents: give --session-name, --coordinator-host, --coordinator-bucket or --coordinator-file of the migration or import", o.SessionOrDefault())
 }
@@ -149,7 +149,7 @@ func snapshotAgain(ctx context.Context, o Options, kept *cms.Coordinator, record
 	return &shards.Again{Repo: blobs, Entries: entries, Edit: o.editor, Redirects: o.rules.Targets, Memory: in.Memory, Versions: o.existing == bulk.Newer, MaxDocument: o.maxDocument}, nil
 }
 
-// newRedriveAccount returns the account of the place of o. That of a directory is known by host and path.
+// newRedriveAccount returns the account of the place of o. A directory is known by host and path.
 func newRedriveAccount(o Options, kept *cms.Coordinator) (session.PlaceAccount, error) {
 	if o.recorded {
 		return session.PlaceAccount{Records: session.RedrivesOf(kept), Place: controlIndex, All: true}, nil

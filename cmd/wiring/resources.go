@@ -23,7 +23,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
-// Resources are what counts and bounds the work of one worker.
+// Resources count and bound the work of one worker.
 type Resources struct {
 	counters metrics.Counters
 	*limits
@@ -34,7 +34,7 @@ type Resources struct {
 	// Parts of the connections to the target, and of the requests that read ahead, which may be used.
 	pace, reads throttle.Pace
 	flow        *throttle.Flow // number and length of the requests of documents
-	// Opened already, for a slot inside a daemon; nil: open those of the options.
+	// Opened already, for a slot inside a daemon; nil: open them by the options.
 	store cms.Store
 	files *export.Dir
 	// That the plan of this process has read.
@@ -47,7 +47,7 @@ type Resources struct {
 	Led bool
 }
 
-// newHolder names this process, so that its leases are never taken for another's. The name of a worker begins with its daemon's.
+// newHolder names this process, so that its leases are never taken for another's. The name of a daemon is the prefix of its workers' names.
 func (in *Resources) newHolder() string {
 	if in.Daemon == "" {
 		return owner.Name()

@@ -218,7 +218,7 @@ func (o *Options) choosePhases(wanted phase.Phases) error {
 	return nil
 }
 
-// convert takes over what is migrated of the cluster's state, and how indices are changed.
+// convert takes over which objects of the cluster are migrated, and how indices are changed.
 func (o *Options) convert(c config.Conversion) (err error) {
 	if c.Rules.Path != "" {
 		o.rules, err = rules.Load(c.Rules.Path)

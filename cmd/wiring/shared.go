@@ -14,12 +14,12 @@ import (
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
-// Shared is what the workers of all slots inside a daemon use together: one store, and one export directory.
+// Shared holds the resources that the workers of all slots inside a daemon use together: one store, and one export directory.
 type Shared struct {
 	o      Options
 	limits *limits
 	memory *budget.Budget
-	frames *budget.Budget // of the zstd files of an import, beside memory
+	frames *budget.Budget // of the zstd files of an import, in addition to memory
 	solo   engine.Solo
 
 	mu    sync.Mutex

@@ -54,7 +54,7 @@ func OpenFiles(ctx context.Context, o Options) (repo.Repository, error) {
 	return files, nil
 }
 
-// Request returns what is read of the snapshot.
+// Request returns the parts of the snapshot that are read.
 func (o Options) Request() plan.Request {
 	return plan.Request{
 		SnapshotName: o.Snapshot, Session: o.Session, Indices: o.indices, IncludeSystem: o.includeSystem,
@@ -85,7 +85,7 @@ func PlanError(err error) error {
 	return exit.With(exit.Snapshot, err)
 }
 
-// snapshotOptions say which snapshot is read, or created under a name that every worker derives.
+// snapshotOptions returns which snapshot is read, or created under a name that every worker derives.
 func (o Options) snapshotOptions(settings map[string]string) phase.SnapshotOptions {
 	s := phase.SnapshotOptions{
 		Name: o.Snapshot, Derived: o.origin.derived, Repository: o.origin.name, Retry: o.origin.retry, AllowPartial: o.AllowPartial, NoWait: o.origin.noWait,
@@ -96,7 +96,7 @@ func (o Options) snapshotOptions(settings map[string]string) phase.SnapshotOptio
 	return s
 }
 
-// LiveSource returns the source cluster. The snapshot is made of the allowed indices when all of them are named, without the ones that are
+// LiveSource returns the source cluster. The snapshot is made of the allowed indices when all of them are named, without indices that are
 // not followed any more.
 func (o Options) LiveSource() *live.Source {
 	s := &live.Source{

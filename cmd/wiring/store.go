@@ -61,7 +61,7 @@ func OpenCoordinator(ctx context.Context, o Options) (*cms.Coordinator, error) {
 // storeRetry is the time between two tries to open a store.
 const storeRetry = 2 * time.Second
 
-// OpenPatiently opens the store of the options as soon as that is possible. The error is that of ctx.
+// OpenPatiently opens the store of the options as soon as that is possible. The error is of ctx.
 func OpenPatiently(ctx context.Context, o Options, log *slog.Logger) (cms.Store, func() error, error) {
 	for warned := false; ; warned = true {
 		store, closeStore, err := OpenStore(ctx, o, false)
@@ -77,7 +77,7 @@ func OpenPatiently(ctx context.Context, o Options, log *slog.Logger) (cms.Store,
 	}
 }
 
-// openSession opens the state of a session that has begun; state.ErrNone for another one.
+// openSession opens the state of a session that has started; the error of another one is state.ErrNone.
 func openSession(ctx context.Context, o Options, client *target.Client) (*cms.Coordinator, func() error, error) {
 	var store cms.Store
 	end := func() error { return nil }
