@@ -23,7 +23,7 @@ type Work struct {
 }
 
 // followWork updates the session that the workers process. After an error the previous one stays: the store of a new round may not exist
-// yet, and that of a former round may be gone.
+// yet, and the store of a former round may be gone.
 func (d *Daemon) followWork(ctx context.Context, orders *cms.Coordinator) {
 	if d.conf.Work == nil {
 		return

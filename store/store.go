@@ -20,7 +20,7 @@ import (
 
 // Config identifies this node in the Raft cluster.
 type Config struct {
-	Dir     string // its files; those of other clusters and epochs are removed
+	Dir     string // its files; files of other clusters and epochs are removed
 	ID      string // the node's name in gossip
 	Address string // address of its Raft for other nodes
 	Streams Streams
@@ -118,7 +118,7 @@ func (c Config) raft() *raft.Config {
 	return rc
 }
 
-// prepareDir creates and returns the directory of this cluster and epoch, and removes those of others.
+// prepareDir creates and returns the directory of this cluster and epoch, and removes the directories of others.
 func prepareDir(conf Config) (string, error) {
 	name := fmt.Sprintf("hints-%s-%d", sanitize(conf.Cluster.ID), conf.Cluster.Epoch)
 	dir := filepath.Join(conf.Dir, name)

@@ -63,7 +63,7 @@ func (a AutoScaling) Apply(ctx context.Context, n int) (running int, err error) 
 	return running, nil
 }
 
-// failed returns the error of a request. The user has to fix whatever the service refuses, unless the service was too busy.
+// failed returns the error of a request. The user has to fix the cause of a refusal, unless the service was too busy.
 func (a AutoScaling) failed(what string, err error) error {
 	category := fault.ErrUnavailable
 	if refused := (*awsquery.Refused)(nil); errors.As(err, &refused) && !refused.Temporary() {

@@ -37,7 +37,7 @@ type Damage struct {
 	Blob   string // blob in the repository, relative to its root; "" if not yet known
 	File   string // Lucene file or part of a metadata blob; "" for the blob itself
 	Offset int64  // byte offset in File (in Blob if File is ""); -1 for the whole
-	Err    error  // what is wrong
+	Err    error  // the cause
 }
 
 // Error returns blob, file and offset, then the cause. If one Damage wraps another, the inner location applies, and the outer one fills in

@@ -23,8 +23,8 @@ type Meta struct {
 	// Settings determine which documents go where: repository, snapshot, allow-list, transformation and naming rules. They never include
 	// lease windows, rates, credentials or paths of this machine.
 	Settings map[string]string
-	// Identity is what the session is bound to: its snapshot, its destination, and settings that change the documents. An empty or absent
-	// value is unknown: it equals any other, and Bind can record it later.
+	// Identity binds the session to its snapshot, its destination, and settings that change the documents. An empty or absent value is unknown:
+	// it equals any other, and Bind can record it later.
 	Identity map[string]string
 	// AcceptChange replaces the recorded settings if they differ.
 	AcceptChange bool

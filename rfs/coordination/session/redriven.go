@@ -23,7 +23,7 @@ const (
 	mostRedrivenFiles = 200
 )
 
-// Redriven counts, for one place of failed documents, what re-drives have delivered and what is left.
+// Redriven counts, for one place of failed documents, the documents that re-drives have delivered, and the rest.
 type Redriven struct {
 	Place string `json:"place"`
 	// All is set for the list in the store, which also has documents of other places.

@@ -177,7 +177,7 @@ func (s *session) try(ctx context.Context, name string, body []byte, version str
 }
 
 // Incarnation returns the random text in the object that the session was created with. It returns cms.ErrStoreGone when the object was
-// deleted, or replaced by that of another session.
+// deleted, or replaced by the object of another session.
 func (s *session) Incarnation(ctx context.Context) (string, error) {
 	body, _, err := s.cfg.Bucket.Get(ctx, s.name+conditions)
 	if err != nil {
