@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	// drainTimeout bounds the wait for requests in flight when the run ends early.
+	// drainTimeout limits the wait for requests in flight when the run ends early.
 	drainTimeout = 12 * time.Second
-	// alone is the longest source, in bytes, during which others are read: a longer one is delivered first.
+	// alone is the length of a source, in bytes, above which it is delivered before the next one is read.
 	alone = 4 << 20
-	// lastWrite bounds the replacement of a file when the run ends early.
+	// lastWrite limits the time to replace a file when the run ends early.
 	lastWrite = time.Minute
 )
 
@@ -31,22 +31,22 @@ type file struct {
 	run  *Redrive
 	edit Edit
 	name string
-	// noter keeps what failed again; nil: the draft does.
+	// noter records documents that failed again; nil: the draft contains them.
 	noter noter
 
 	loader *bulk.Loader
 	exists bulk.Existing // of the loader
-	begin  int           // place in order of the first document of the loader
-	kept   int64         // documents that the target kept its own for
+	begin  int           // position in order of the first document of the loader
+	kept   int64         // documents for which the target kept its own
 
-	wanted []wanted // lines whose sources are read again
+	wanted []wanted // lines whose sources must be read again
 
 	mu    sync.Mutex
 	lines []entry
-	order []int32 // the lines that were sent, as they were: its places are the ordinals of loaders
+	order []int32 // lines in the order in which they were sent; positions are the ordinals of loaders
 	err   error   // of writing the draft
 	buf   []byte
-	// changed: a document failed again, and its line has the reason of now.
+	// changed states that a document failed again, and its line has the new reason.
 	changed bool
 }
 
@@ -56,13 +56,13 @@ type entry struct {
 	shard   int
 	ordinal int64
 	fate    fate
-	content uint8 // place in contents
+	content uint8 // index into contents
 }
 
-// contents states which part of their sources lines hold.
+// contents are the values of failed.Line.Content for entries.
 var contents = [...]failed.Content{failed.Full, failed.Hash, failed.None}
 
-// wanted is a line whose source is read again.
+// wanted is a line whose source must be read again.
 type wanted struct {
 	Document
 
@@ -70,10 +70,10 @@ type wanted struct {
 	line failed.Line
 }
 
-// maxWanted is the number of documents that are read again in one pass.
+// maxWanted is the maximum number of documents that one pass reads again.
 const maxWanted = 10_000
 
-// send reads the file and sends its documents, until their fates are known or an error ends it.
+// send reads the file and sends its documents. It returns when their results are known, or an error.
 func (f *file) send(ctx context.Context) error {
 	err := f.each(ctx, func(n int, l failed.Line) error {
 		if most := f.run.maxLines; n == most {
@@ -117,7 +117,7 @@ func (f *file) each(ctx context.Context, do func(n int, l failed.Line) error) er
 	return errors.Join(err, in.Close())
 }
 
-// take decides what becomes of a line.
+// take sends the document of a line, or keeps or drops the line.
 func (f *file) take(ctx context.Context, l failed.Line) error {
 	x := l.Failure
 	d, rank := documentOf(l), rank(l)
@@ -167,7 +167,7 @@ func (f *file) take(ctx context.Context, l failed.Line) error {
 	return f.fetch(ctx)
 }
 
-// notPermitted is the error of a line whose index is not permitted: the reason.
+// notPermitted is the error for a line whose index is not permitted, with the reason.
 type notPermitted string
 
 func (n notPermitted) Error() string { return string(n) }
@@ -180,7 +180,7 @@ func bytesOf(s string) []byte {
 	return []byte(s)
 }
 
-// stay writes a line to the draft that is not sent.
+// stay writes a line that is not sent to the draft.
 func (f *file) stay(why fate, l failed.Line) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -197,7 +197,7 @@ func (f *file) stay(why fate, l failed.Line) error {
 	return f.put(l.Text)
 }
 
-// fetch reads the wanted documents again and sends them. Those that it does not hold as they were stay.
+// fetch reads the wanted documents again and sends them. Documents that the source does not contain unchanged stay in the file.
 func (f *file) fetch(ctx context.Context) error {
 	if len(f.wanted) == 0 {
 		return nil
@@ -240,7 +240,7 @@ func (f *file) fetch(ctx context.Context) error {
 	return nil
 }
 
-// add passes the document of a line on to the loader of its op. Its ordinal is set here.
+// add sets the ordinal of the document of a line and passes it to the loader for its bulk.Existing.
 func (f *file) add(ctx context.Context, n int, d *doc.Document) error {
 	existing, err := f.run.existingIn(ctx, string(d.Index))
 	if err != nil {
@@ -252,7 +252,7 @@ func (f *file) add(ctx context.Context, n int, d *doc.Document) error {
 		}
 		opts := f.run.Bulk
 		opts.Recorder, opts.From, opts.Index, opts.EmitType = f, int64(len(f.order)), string(d.Index), true
-		opts.Existing, opts.SentBelow = existing, math.MaxInt64 // a redrive that was killed may have sent it
+		opts.Existing, opts.SentBelow = existing, math.MaxInt64 // a killed redrive may have sent it
 		f.loader, f.exists, f.begin = bulk.New(ctx, opts), existing, len(f.order)
 	}
 	f.mu.Lock()
@@ -289,7 +289,7 @@ func (f *file) flush(ctx context.Context) error {
 	return nil
 }
 
-// settle marks the documents that arrived: those below the watermark that did not fail.
+// settle marks the documents below the watermark that did not fail as arrived.
 func (f *file) settle() {
 	watermark, counts := f.loader.Settled()
 	f.mu.Lock()
@@ -302,7 +302,7 @@ func (f *file) settle() {
 	}
 }
 
-// Record keeps documents that failed again, with the reason of now.
+// Record keeps documents that failed again, with the new reason.
 func (f *file) Record(ctx context.Context, failures []doc.Failure) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -327,10 +327,10 @@ func (f *file) Record(ctx context.Context, failures []doc.Failure) error {
 	return nil
 }
 
-// Sync does nothing: the draft replaces the file when all of it is durable.
+// Sync does nothing: the draft becomes durable as a whole when it replaces the file.
 func (f *file) Sync(context.Context) error { return nil }
 
-// write appends a line to the draft as it is.
+// write appends an unchanged line to the draft.
 func (f *file) write(text []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -344,11 +344,11 @@ func (f *file) put(text []byte) error {
 	return f.err
 }
 
-// save replaces the file unless nothing in it changes, and counts what became of its documents. The draft is complete
-// except for the lines whose fate is unknown, which follow unchanged.
+// save replaces the file if it changes, and counts the results of its documents. It first appends the lines with
+// unknown results to the draft, unchanged.
 func (f *file) save(ctx context.Context) error {
 	if f.err != nil {
-		return nil // the draft is not usable, which send has returned
+		return nil // the draft is unusable; send has returned the error
 	}
 	changed, remaining := f.changed, int64(0)
 	for _, e := range f.lines {
@@ -383,7 +383,7 @@ func (f *file) save(ctx context.Context) error {
 	return nil
 }
 
-// commit reports what arrived, then replaces the file: a process that dies between both does it again.
+// commit reports the documents that arrived, then replaces the file. If the process dies in between, the next run does both again.
 func (f *file) commit(ctx context.Context, lines int, documents map[string]int64) error {
 	if f.run.Arrived != nil {
 		err := f.run.Arrived(ctx, func(d Document) bool { return f.run.fates[d.key()].arrived })

@@ -10,13 +10,13 @@ import (
 // known is the state of a document in a run.
 type known struct {
 	arrived bool
-	// best is the rank of the best line of the document that was found.
+	// best is the highest rank of the lines of the document.
 	best uint8
-	// taken: a line of that rank was dealt with.
+	// taken states that a line of that rank was processed.
 	taken bool
 }
 
-// rank orders the lines of one document: one that can be sent before one that cannot, then by how much of the source it holds.
+// rank returns the rank of a line among the lines of one document: sendable lines are higher, then lines with more of the source.
 func rank(l failed.Line) uint8 {
 	var r uint8
 	switch {
@@ -33,9 +33,8 @@ func rank(l failed.Line) uint8 {
 	return r
 }
 
-// survey counts the documents, and notes the rank of the best line of each, so that lesser ones that come first are not taken
-// for it. Files that
-// cannot be read to their end are surveyed as far as they can be: sending them returns why.
+// survey counts the documents and records the highest rank of the lines of each, so that an earlier line of a lower rank is not
+// sent. It ignores errors of reading a file, which sending the file returns.
 func (r *Redrive) survey(ctx context.Context, names []string) error {
 	for _, name := range names {
 		e, err := r.Place.Edit(ctx, name)
@@ -87,7 +86,7 @@ func documentOf(l failed.Line) Document {
 	return Document{Index: x.Index, ID: x.ID, Shard: x.Shard, Ordinal: x.Ordinal}
 }
 
-// superseded reports whether another line of the document is used in place of one of a rank.
+// superseded reports whether another line of the document replaces a line of the given rank.
 func (k known) superseded(rank uint8) bool {
 	switch {
 	case rank < k.best:

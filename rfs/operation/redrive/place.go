@@ -22,28 +22,28 @@ import (
 
 const extension = ".ndjson"
 
-// Place holds files of failed documents.
+// Place is a storage location of files of failed documents.
 type Place interface {
 	// Names returns the names of the files, sorted.
 	Names(ctx context.Context) ([]string, error)
-	// Edit opens a file. The error is failed.ErrInUse while a process writes it.
+	// Edit opens a file for editing. It returns failed.ErrInUse while a process writes the file.
 	Edit(ctx context.Context, name string) (Edit, error)
 }
 
 // Edit is a file that is read and then replaced as a whole.
 type Edit interface {
-	// Open returns the content of the file from its beginning.
+	// Open returns the content of the file from its start.
 	Open(ctx context.Context) (io.ReadCloser, error)
-	// Write appends to what replaces the file.
+	// Write appends to the new content.
 	io.Writer
-	// Commit replaces the file by the written content, atomically and durably. A file without content is removed, an object
-	// is left empty.
+	// Commit replaces the file by the new content, atomically and durably. Without new content it removes the file; an object
+	// becomes empty.
 	Commit(ctx context.Context) error
-	// Close ends the edit. Uncommitted content is dropped.
+	// Close ends the edit and drops uncommitted content.
 	Close() error
 }
 
-// Folder is a directory of failed documents, with the directories below it.
+// Folder is a directory of failed documents, with its subdirectories.
 type Folder string
 
 // Names returns the paths of the files below the folder; none if it does not exist.
@@ -69,7 +69,7 @@ func (d Folder) Names(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// Edit locks a file for as long as it is edited.
+// Edit opens and locks a file until Close.
 func (d Folder) Edit(_ context.Context, name string) (Edit, error) {
 	f, err := files.OpenFile(name, os.O_RDONLY, 0)
 	if err != nil {
@@ -104,7 +104,7 @@ func (e *fileEdit) Write(p []byte) (int, error) {
 	return e.out.Write(p)
 }
 
-// Commit puts the draft in place of the file, or removes the file.
+// Commit replaces the file by the draft, or removes the file.
 func (e *fileEdit) Commit(context.Context) error {
 	if e.out == nil {
 		return files.Remove(e.name)
@@ -112,7 +112,7 @@ func (e *fileEdit) Commit(context.Context) error {
 	return e.out.Commit()
 }
 
-// Close drops the draft and frees the file.
+// Close drops the draft and unlocks the file.
 func (e *fileEdit) Close() error {
 	var err error
 	if e.out != nil {
@@ -131,17 +131,17 @@ type Bucket interface {
 // Objects are the failed documents of a session in a bucket.
 type Objects struct {
 	Read Bucket
-	// Put stores an object of size bytes in place of the one of that name.
+	// Put stores an object of size bytes, and replaces an object of the same name.
 	Put     func(ctx context.Context, name string, body io.ReadSeeker, size int64) error
 	Session string
-	// Drafts is the directory of replacements of objects until they are stored; "": the directory for temporary files.
+	// Drafts is the directory for new contents of objects until they are stored; "": the directory for temporary files.
 	Drafts string
 }
 
-// maxObject bounds an object that is replaced, in bytes: rfsd writes 4 MiB and one document more.
+// maxObject is the maximum size of the new content of an object in bytes. rfsd writes objects of 4 MiB plus one document.
 const maxObject = 1 << 30
 
-// Names returns the names of the session's objects that hold anything.
+// Names returns the names of the session's objects that are not empty.
 func (o Objects) Names(ctx context.Context) ([]string, error) {
 	var names []string
 	for blob, err := range o.Read.List(ctx, o.Session+"/") {
@@ -156,12 +156,12 @@ func (o Objects) Names(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// Edit prepares to replace an object. A process that still runs only adds objects.
+// Edit opens an object for editing. It needs no lock, since a running process only adds objects.
 func (o Objects) Edit(_ context.Context, name string) (Edit, error) {
 	return &objectEdit{objects: o, name: name}, nil
 }
 
-// objectEdit keeps what replaces an object in a file that has no name.
+// objectEdit keeps the new content of an object in an unnamed temporary file.
 type objectEdit struct {
 	objects Objects
 	name    string

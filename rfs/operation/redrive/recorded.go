@@ -13,15 +13,15 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
-// Recorded is a place that holds the names of failed documents one by one, as a control index does. Those that arrived are
-// removed by Redrive.Arrived.
+// Recorded is a Place with individual records of failed documents, such as a control index. Redrive.Arrived removes the records of
+// documents that arrived.
 type Recorded struct {
 	Name string
-	// List yields all of them, with the name of their class. Failures have no source.
+	// List yields all records. Failures have no source.
 	List func(ctx context.Context) iter.Seq2[Record, error]
-	// Note keeps the reasons of documents that failed again. They are durable when Note returns.
+	// Note stores the reasons of documents that failed again. They are durable when Note returns.
 	Note func(ctx context.Context, failures []doc.Failure) error
-	// Drafts is the directory of the list meanwhile; "": the directory for temporary files.
+	// Drafts is the directory for a copy of the list during the run; "": the directory for temporary files.
 	Drafts string
 }
 
@@ -31,18 +31,18 @@ type Record struct {
 	Class   string
 }
 
-// noter is an Edit that keeps documents that failed again one by one.
+// noter is an Edit that stores each document that failed again.
 type noter interface {
 	note(ctx context.Context, failures []doc.Failure) error
 }
 
-// Names returns the name of the place.
+// Names returns the name of the Place.
 func (r Recorded) Names(context.Context) ([]string, error) { return []string{r.Name}, nil }
 
-// Edit prepares to read the list.
+// Edit returns an Edit of the list.
 func (r Recorded) Edit(context.Context, string) (Edit, error) { return &recordedEdit{from: r}, nil }
 
-// recordedEdit keeps the list in a file that has no name, so that it stays the same.
+// recordedEdit keeps a copy of the list in an unnamed temporary file, so that it does not change.
 type recordedEdit struct {
 	from Recorded
 	list *os.File // nil before it was read
@@ -58,7 +58,7 @@ func (e *recordedEdit) Open(ctx context.Context) (io.ReadCloser, error) {
 	return io.NopCloser(io.NewSectionReader(e.list, 0, e.size)), nil
 }
 
-// read takes over the list.
+// read copies the list to the temporary file.
 func (e *recordedEdit) read(ctx context.Context) error {
 	f, err := unnamed(e.from.Drafts)
 	if err != nil {
@@ -87,10 +87,10 @@ func (e *recordedEdit) note(ctx context.Context, failures []doc.Failure) error {
 	return e.from.Note(ctx, failures)
 }
 
-// Write drops what stays, which is recorded.
+// Write does nothing: documents that stay are still recorded.
 func (e *recordedEdit) Write(p []byte) (int, error) { return len(p), nil }
 
-// Commit does nothing: what arrived is not recorded any more.
+// Commit does nothing: Redrive.Arrived has removed the records of documents that arrived.
 func (e *recordedEdit) Commit(context.Context) error { return nil }
 
 func (e *recordedEdit) Close() error {
@@ -100,7 +100,7 @@ func (e *recordedEdit) Close() error {
 	return e.list.Close()
 }
 
-// unnamed makes a file in a directory, that for temporary files with "", that goes when it is closed.
+// unnamed creates a file in a directory ("": the directory for temporary files) that is deleted when it is closed.
 func unnamed(dir string) (*os.File, error) {
 	f, err := os.CreateTemp(dir, "rfsd-redrive-")
 	if err != nil {

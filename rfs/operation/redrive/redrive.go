@@ -18,11 +18,11 @@ import (
 
 // Reasons of documents that are not sent.
 const (
-	// Unreadable is a line that does not hold a failed document.
+	// Unreadable is a line that does not contain a failed document.
 	Unreadable doc.Reason = "unreadable_line"
-	// NotAgain is a document that the snapshot, or the file of an import, does not hold as it failed.
+	// NotAgain is a document that the snapshot, or the file of an import, does not contain unchanged.
 	NotAgain doc.Reason = "not_read_again"
-	// NotPermitted is a line that names an index to which it may not be sent.
+	// NotPermitted is a line with an index to which documents may not be sent.
 	NotPermitted doc.Reason = "index_not_permitted"
 )
 
@@ -36,25 +36,25 @@ type Document struct {
 
 // Source reads documents of a migration or an import again.
 type Source interface {
-	// Read passes on the wanted documents that it finds, as they were sent. n is the place in wanted. A document is
-	// borrowed until each returns.
+	// Read calls each with the wanted documents that it finds, in the form in which they were sent. n is the index in wanted. A
+	// document is borrowed until each returns.
 	Read(ctx context.Context, wanted []Document, each func(n int, d *doc.Document) error) error
 }
 
 // Redrive is one run. Fields are required unless they have a default.
 type Redrive struct {
 	Place Place
-	Bulk  bulk.Options // Sender and the bounds of bodies; Recorder, From and Existing are set here
-	// Existing returns what becomes of documents that an index of the target has: data streams know only bulk.Keep. With
+	Bulk  bulk.Options // Sender and the limits of bodies; Run sets Recorder, From and Existing
+	// Existing returns the policy for documents that an index of the target already has: for data streams, only bulk.Keep. With
 	// bulk.Newer, a document of unknown version does not replace any. Its error ends the run.
 	Existing func(ctx context.Context, index string) (bulk.Existing, error)
-	// MaxDocument is the longest source that is read, in bytes; a file with a longer one ends the run and stays as it is.
+	// MaxDocument is the maximum length of a source, in bytes; a file with a longer one ends the run and stays unchanged.
 	MaxDocument int64
 	Select      func(index string) bool // nil: all; documents of other indices stay in the files
-	// Permit returns why documents may not be sent to an index, "" if they may. Their lines stay in the files and count as failed.
-	// Its error ends the run. nil: all indices.
+	// Permit returns the reason why documents may not be sent to an index, "" if they may. Their lines stay in the files and count as
+	// failed. Its error ends the run. nil: all indices are permitted.
 	Permit func(ctx context.Context, index string) (why string, err error)
-	Source Source // reads documents again whose sources are not in the files; nil: they end the run
+	Source Source // reads documents whose sources are not in the files; nil: such documents end the run
 	// Arrived is called before a file is replaced, with a function that reports whether a document arrived. nil: not called.
 	Arrived func(ctx context.Context, arrived func(Document) bool) error
 	// Account records deliveries; nil: none.
@@ -62,45 +62,45 @@ type Redrive struct {
 	Log     *slog.Logger
 
 	existing map[string]bulk.Existing
-	refused  map[string]string // by index: why it is not permitted, "" if it is
+	refused  map[string]string // by index: reason why it is not permitted, "" if it is
 	fates    map[key]known     // of all documents seen so far
 	found    map[string]int64  // by target index
 	report   Report
-	// bounds; 0: the constants
+	// limits; 0: the constants
 	maxLines, maxKnown, maxWanted int
-	// Progress of the run, read by any goroutine.
+	// Sent and Failed are the progress of the run. Any goroutine may read them.
 	Sent, Failed atomic.Int64
 }
 
-// Account keeps what re-drives of a place have delivered.
+// Account records the documents that redrives of a Place have delivered.
 type Account interface {
-	// Begin is called once with the names of the files, and how many failed documents they hold, by target index.
+	// Begin is called once with the names of the files, and the number of failed documents in them, by target index.
 	Begin(ctx context.Context, files []string, left map[string]int64) error
-	// Delivered is called before a file of some lines is replaced, with how many of its documents arrived, by target index. It is
-	// called again for the same file and lines when the file was not replaced then.
+	// Delivered is called before a file with a number of lines is replaced, with the number of its documents that arrived, by target
+	// index. If the file is not replaced, the next run calls it again for the same file and lines.
 	Delivered(ctx context.Context, file string, lines int, documents map[string]int64) error
 }
 
-// Report is the account of a run: Documents = Indexed + Kept + Failed + Filtered + Remaining.
+// Report is the result of a run: Documents = Indexed + Kept + Failed + Filtered + Remaining.
 type Report struct {
-	Documents  int64    `json:"documents"`  // failed documents in the files, each once
-	Indexed    int64    `json:"indexed"`    // of them, arrived: removed from the files
-	Kept       int64    `json:"kept"`       // of them, not sent in place of the target's own, by Redrive.Existing: removed likewise
-	Failed     int64    `json:"failed"`     // of them, failed again, or cannot be sent: they stay, with the reason of now
-	Filtered   int64    `json:"filtered"`   // of them, left in the files by choice
+	Documents  int64    `json:"documents"`  // failed documents in the files, each counted once
+	Indexed    int64    `json:"indexed"`    // arrived: removed from the files
+	Kept       int64    `json:"kept"`       // the target kept its own, by Redrive.Existing: removed from the files
+	Failed     int64    `json:"failed"`     // failed again, or cannot be sent: they stay, with the new reason
+	Filtered   int64    `json:"filtered"`   // left in the files by choice
 	Duplicates int64    `json:"duplicates"` // further lines of the same documents: removed
-	Remaining  int64    `json:"remaining"`  // documents whose fate is unknown: the run ended early; they stay in the files
-	Files      int      `json:"files"`      // read
+	Remaining  int64    `json:"remaining"`  // unknown results, since the run ended early: they stay in the files
+	Files      int      `json:"files"`      // files read
 	Classes    []Class  `json:"classes"`
-	InUse      []string `json:"in_use"` // files that a running process writes: not touched
+	InUse      []string `json:"in_use"` // files that a running process writes, which stay unchanged
 	Complete   bool     `json:"complete"`
 }
 
-// Class is a number of documents of one index that failed again and have one remedy.
+// Class counts the documents of one index and class that failed again.
 type Class struct {
 	Index   string     `json:"index"`
 	Class   string     `json:"class"`  // a name of package classes
-	Reason  doc.Reason `json:"reason"` // of the first
+	Reason  doc.Reason `json:"reason"` // of the first document
 	Count   int64      `json:"count"`
 	Example string     `json:"example"` // the first message
 	Remedy  string     `json:"remedy"`
@@ -113,7 +113,7 @@ const (
 	arrived                // accepted
 	again                  // failed, in the draft
 	left                   // not sent by choice, in the draft
-	unreadable             // no failed document, in the draft
+	unreadable             // not a failed document, in the draft
 	duplicate              // another line of a document
 )
 
@@ -126,13 +126,14 @@ func (d Document) key() key {
 	return key(h.Sum(nil)[:16])
 }
 
-// maxKnown bounds the documents that are remembered to find further lines of them, which are sent again beyond it.
+// maxKnown limits the documents that are remembered to detect further lines of them. Duplicates beyond it are sent again.
 const maxKnown = 4 << 20
 
-// maxLines bounds the lines of a file; each takes 44 bytes while the file is processed.
+// maxLines limits the lines of a file; each takes 44 bytes while the file is processed.
 const maxLines = 4 << 20
 
-// Run sends the documents of all files. It returns the known results also with an error; ctx ends it in good order.
+// Run sends the documents of all files. With an error it also returns the known results. When ctx is done, it drains and saves the
+// results of sent documents.
 func (r *Redrive) Run(ctx context.Context) (Report, error) {
 	r.existing, r.fates = map[string]bulk.Existing{}, map[key]known{}
 	r.found, r.refused = map[string]int64{}, map[string]string{}
@@ -175,7 +176,7 @@ func (r *Redrive) edit(ctx context.Context, name string) (err error) {
 	f := &file{run: r, edit: e, name: name}
 	f.noter, _ = e.(noter)
 	err = f.send(ctx)
-	// The outcomes of sent documents are worth keeping also when the run ends early.
+	// Save the results of sent documents even if the run ends early.
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
 	defer cancel()
 	if serr := f.save(late); serr != nil {
@@ -189,7 +190,7 @@ func inFile(name string, err error) error {
 	return fmt.Errorf("failed documents in %s: %w", name, err)
 }
 
-// existingIn asks once per index.
+// existingIn returns the result of Existing, which it calls once per index.
 func (r *Redrive) existingIn(ctx context.Context, index string) (bulk.Existing, error) {
 	if is, known := r.existing[index]; known {
 		return is, nil
@@ -202,7 +203,7 @@ func (r *Redrive) existingIn(ctx context.Context, index string) (bulk.Existing, 
 	return is, nil
 }
 
-// mayNot returns why documents may not be sent to an index; "" if they may. It asks once per index.
+// mayNot returns the result of Permit, which it calls once per index.
 func (r *Redrive) mayNot(ctx context.Context, index string) (string, error) {
 	if r.Permit == nil {
 		return "", nil
@@ -217,7 +218,7 @@ func (r *Redrive) mayNot(ctx context.Context, index string) (string, error) {
 	return why, err
 }
 
-// count adds a document that stays in the files because it failed.
+// count adds a failed document, which stays in the files.
 func (r *Report) count(index string, reason doc.Reason, detail string, class classes.Class) {
 	at := slices.IndexFunc(r.Classes, func(c Class) bool { return c.Index == index && c.Class == class.Name })
 	if at < 0 {
@@ -231,8 +232,8 @@ func (r *Report) count(index string, reason doc.Reason, detail string, class cla
 	r.Classes[at].Count++
 }
 
-// add counts the documents of a file; of those that arrived, the target kept its own for kept. remaining are those whose fate is
-// not known.
+// add counts the documents of a file. kept is the number of arrived documents for which the target kept its own, remaining the
+// number of unknown results.
 func (r *Report) add(lines []entry, kept, remaining int64) {
 	for _, e := range lines {
 		switch e.fate {
@@ -257,7 +258,7 @@ const (
 	maxExample = 1000   // bytes of a message
 )
 
-// sendable reports whether a failed document can be sent: what rfsd itself could not send the first time cannot be sent now.
+// sendable reports whether a failed document can be sent again: the target rejected it, and its source is available.
 func sendable(l failed.Line) bool {
 	return l.Failure.Status != 0 && l.Failure.ID != "" && (l.Failure.Source != nil || l.Omitted())
 }

@@ -1,3 +1,3 @@
-// Package trial estimates how long a whole migration takes and what it costs, from a trial run: a sample of each shard, and one
-// measurement at full speed (Meter). Of returns the estimate with the range in which the time lies. The package sends nothing.
+// Package trial estimates the duration and the cost of a whole migration from a trial run: a sample of each shard, and one
+// measurement at full speed (Meter). Of returns the estimate with the range of the duration. The package sends no requests.
 package trial

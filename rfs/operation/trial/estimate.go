@@ -8,35 +8,35 @@ import (
 // Measured is the result of a trial run.
 type Measured struct {
 	Wall    time.Duration // of the sample; 0: unknown, because an earlier run did a part of it
-	Slots   int           // shards that are worked on at the same time, at most
-	Shards  int           // of the whole; the run worked on all of them
-	Busy    time.Duration // at least one shard was active
-	Leases  time.Duration // the time during which shards were active, summed over them
+	Slots   int           // maximum number of concurrent shards
+	Shards  int           // number of shards of the whole, all in the sample
+	Busy    time.Duration // while at least one shard was active
+	Leases  time.Duration // sum of the active times of the shards
 	Setup   time.Duration // of Leases: until the first document was read
-	Copying time.Duration // of Leases: from then on
-	Load    Rate          // of new documents that were sent with all slots, in bytes of sources; zero: unknown
+	Copying time.Duration // of Leases: after that
+	Load    Rate          // of new documents sent with all slots, in bytes of sources; zero: unknown
 	Refresh time.Duration // of the documents sent for Load
-	Reading time.Duration // of ReadBytes from the largest shard, in sequence
-	// ReadBytes are bytes of sources that were decompressed and converted without being sent.
+	Reading time.Duration // to read ReadBytes from the largest shard, in sequence
+	// ReadBytes is the number of bytes of sources that were decompressed and converted without being sent.
 	ReadBytes int64
 }
 
-// Whole is the work of a migration, by the trial run and the manifests.
+// Whole is the work of a whole migration, from the trial run and the manifests.
 type Whole struct {
 	Documents          int64 `json:"documents"`
-	Bytes              int64 `json:"bytes"`               // of the sources that are sent
-	Largest            int64 `json:"largest_shard_bytes"` // of the sources of the shard with most
+	Bytes              int64 `json:"bytes"`               // of the sources to send
+	Largest            int64 `json:"largest_shard_bytes"` // of the sources of the largest shard
 	RepositoryBytes    int64 `json:"repository_bytes"`
 	RepositoryRequests int64 `json:"repository_requests"`
 }
 
-// Estimate is the duration of the whole, and its reasons.
+// Estimate is the estimated duration of a whole migration, with its basis.
 type Estimate struct {
 	Whole
 	Seconds      float64  `json:"seconds"`
-	Least        float64  `json:"seconds_least"` // at the fastest rate that was measured, less what a trial run cannot know; 0: unknown
-	Most         float64  `json:"seconds_most"`  // at the slowest rate, with a margin for the same unknowns
-	Fixed        float64  `json:"fixed_seconds"` // what does not grow with documents: indices, set-up of shards, leases, the last refresh, the end
+	Least        float64  `json:"seconds_least"` // at the fastest measured rate, divided by quicker; 0: unknown
+	Most         float64  `json:"seconds_most"`  // at the slowest measured rate, multiplied by slower
+	Fixed        float64  `json:"fixed_seconds"` // independent of the documents: indices, set-up of shards, leases, the last refresh, the end
 	FixedKnown   bool     `json:"fixed_known"`   // false: Fixed is the set-up of the shards and the last refresh alone
 	Setup        float64  `json:"setup_seconds_per_shard"`
 	Slots        int      `json:"slots"`
@@ -44,19 +44,19 @@ type Estimate struct {
 	SendRate     float64  `json:"send_bytes_per_second"` // by all slots
 	RequestRate  float64  `json:"requests_per_second"`   // to the target
 	RequestBytes float64  `json:"request_bytes"`         // mean
-	Bound        string   `json:"bound"`                 // what takes longest: Reading, Sending or OneShard
+	Bound        string   `json:"bound"`                 // the bottleneck: Reading, Sending or OneShard
 	Cost         *Cost    `json:"cost,omitempty"`
 	Basis        []string `json:"basis"`
 }
 
-// What a migration waits for.
+// The bottlenecks of a migration.
 const (
 	Reading  = "reading"
 	Sending  = "sending"
 	OneShard = "the largest shard"
 )
 
-// Cost is the cost of the whole by a file of prices.
+// Cost is the cost of a whole migration, by a file of prices.
 type Cost struct {
 	Requests float64 `json:"s3_requests"`
 	Egress   float64 `json:"egress"`
@@ -64,24 +64,24 @@ type Cost struct {
 	Total    float64 `json:"total"`
 }
 
-// A trial run cannot know how the segments of the whole are merged, what caches still hold then, and how much faster or slower nodes
-// and indices get. On real nodes migrations took up to so much less or more.
+// A trial run cannot measure the merges of the whole, the hit rates of caches, and changes in the speed of nodes
+// and indices. On real nodes, migrations were faster or slower by up to these factors.
 const (
 	quicker = 1.4
 	slower  = 1.25
 )
 
-// Short is the time below which an estimate states no more than that, in seconds: indices, shards and leases decide then.
+// Short is the duration, in seconds, below which an estimate only states that it is shorter: indices, shards and leases dominate then.
 const Short = 10
 
-// steady is the gain up to which a difference counts as chance.
+// steady is the gain up to which a difference counts as noise.
 const steady = 1.1
 
-// near is how much faster the reading of all slots may be than what they read and sent, for reading to be what takes longest.
+// near is the maximum ratio of the read rate of all slots to their send rate at which reading counts as the bottleneck.
 const near = 1.25
 
-// Of estimates a whole migration with the slots of the trial run, on machines as busy as during it. It returns false when the rate
-// is unknown.
+// Of returns the estimate for a whole migration with the slots of the trial run, on machines as busy as during it. It returns false
+// if the rate is unknown.
 func Of(m Measured, w Whole, p *Price) (*Estimate, bool) {
 	if m.Load.Mean <= 0 || m.Shards < 1 {
 		return nil, false
@@ -100,7 +100,7 @@ func Of(m Measured, w Whole, p *Price) (*Estimate, bool) {
 		}
 	}
 	e.Least = (e.Fixed + float64(w.Bytes)/m.Load.Most) / quicker
-	// A slot that works alone on the last shard is at least as fast as its part of all of them.
+	// A slot that works alone on the last shard is at least as fast as its share of the rate of all slots.
 	bytes := float64(w.Bytes)
 	if one := float64(w.Largest) * float64(slots); one > bytes {
 		bytes, e.Bound = one, OneShard
@@ -117,7 +117,8 @@ func Of(m Measured, w Whole, p *Price) (*Estimate, bool) {
 	return e, true
 }
 
-// fixed returns the seconds of the run in which no documents were copied. While shards were in work, that is the part of their time.
+// fixed returns the seconds of the run in which no documents were copied. It assumes that while shards were active, the fraction
+// of copying was the same as in the sum of their leases.
 func (m Measured) fixed() float64 {
 	copying := 0.0
 	if m.Leases > 0 {
@@ -126,7 +127,7 @@ func (m Measured) fixed() float64 {
 	return max(0, m.Wall.Seconds()-copying)
 }
 
-// of returns what a migration costs; nil without prices.
+// of returns the cost of a migration; nil without prices.
 func (p *Price) of(w Whole, seconds float64) *Cost {
 	if p == nil {
 		return nil
@@ -142,7 +143,7 @@ func (p *Price) of(w Whole, seconds float64) *Cost {
 	return c
 }
 
-// basis returns what the estimate rests on, and what it does not know.
+// basis returns the assumptions and unknowns of the estimate.
 func (e *Estimate) basis(m Measured) []string {
 	b := []string{"one process with the options of the trial run, and a target that is as busy as during it"}
 	if m.Load.Gain > steady {

@@ -14,7 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// Price holds the prices of requests, traffic and time, all in one currency. Missing prices are not counted.
+// Price is the prices of requests, traffic and time, all in one currency. Missing prices count as 0.
 type Price struct {
 	Requests *float64 `toml:"s3-get-per-1000"`
 	Egress   *float64 `toml:"egress-per-gb"` // of 10^9 bytes that leave the bucket
@@ -23,10 +23,10 @@ type Price struct {
 
 const (
 	maxPriceFile = 64 << 10 // bytes
-	maxPrice     = 1e6      // of one unit
+	maxPrice     = 1e6      // per unit
 )
 
-// ReadPrice reads a file of prices. Errors: fault.ErrConfig.
+// ReadPrice reads a file of prices. Errors are fault.ErrConfig.
 func ReadPrice(path string) (*Price, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -44,7 +44,7 @@ func ReadPrice(path string) (*Price, error) {
 	return p, nil
 }
 
-// ParsePrice reads prices: TOML with at least one of the three keys.
+// ParsePrice parses prices: TOML with at least one of the three keys.
 func ParsePrice(b []byte) (*Price, error) {
 	if len(b) > maxPriceFile {
 		return nil, fmt.Errorf("it has more than %d bytes", maxPriceFile)

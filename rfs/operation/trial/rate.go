@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// Meter measures how many bytes of requests a target takes per second while several slots send. The bytes of a request count evenly
-// for the time until its answer. Times are of one monotonic clock. It is safe for concurrent use.
+// Meter measures the bytes of requests that a target accepts per second while several slots send. The bytes of a request are distributed
+// evenly over the time until its answer. Times are of one monotonic clock. It is safe for concurrent use.
 type Meter struct {
-	Slots int // that send
+	Slots int // number of sending slots
 
 	mu      sync.Mutex
 	answers []span
 	idle    []span
 }
 
-// span is a period, and the bytes that were taken in it.
+// span is a period, and the bytes accepted in it.
 type span struct {
 	begin, end time.Duration
 	bytes      int64
 }
 
-// share returns the part of a span that lies in [from, to).
+// share returns the fraction of a span within [from, to).
 func (s span) share(from, to time.Duration) float64 {
 	if s.end == s.begin {
 		if s.begin >= from && s.begin < to {
@@ -32,14 +32,14 @@ func (s span) share(from, to time.Duration) float64 {
 	return max(0, float64(min(s.end, to)-max(s.begin, from))/float64(s.end-s.begin))
 }
 
-// Sent records a request, from its first byte to its answer, and how many bytes the target has taken of it.
+// Sent records a request, from its first byte to its answer, and the number of its bytes that the target accepted.
 func (m *Meter) Sent(begin, end time.Duration, bytes int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.answers = append(m.answers, span{begin, end, bytes})
 }
 
-// Idle records a period in which a slot could not send. It does not count.
+// Idle records a period in which a slot could not send. It is excluded from the rate.
 func (m *Meter) Idle(begin, end time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -49,8 +49,8 @@ func (m *Meter) Idle(begin, end time.Duration) {
 // Rate is the result of a measurement, in bytes per second.
 type Rate struct {
 	Mean        float64 // of the second half
-	Least, Most float64 // of the thirds of the second half
-	Gain        float64 // of the last third of the second half over its first; 0: unknown
+	Least, Most float64 // lowest and highest rate of the thirds of the second half
+	Gain        float64 // rate of the last third of the second half, divided by the rate of its first; 0: unknown
 	Requests    float64 // per second
 	Body        float64 // mean bytes of a request
 }
@@ -81,7 +81,7 @@ func (m *Meter) Rate(begin, end time.Duration) Rate {
 	return r
 }
 
-// between returns the rate, the requests and the bytes of a part of the measurement.
+// between returns the rate, and the numbers of requests and bytes, of a part of the measurement.
 func (m *Meter) between(from, to time.Duration) (rate, requests, bytes float64) {
 	for _, a := range m.answers {
 		share := a.share(from, to)
@@ -97,7 +97,7 @@ func (m *Meter) between(from, to time.Duration) (rate, requests, bytes float64) 
 	return rate, requests, bytes
 }
 
-// In returns the rate in another unit, where a byte of a request counts as many units as given.
+// In returns the rate in another unit; unit is the number of units per byte of a request.
 func (r Rate) In(unit float64) Rate {
 	r.Mean, r.Least, r.Most = r.Mean*unit, r.Least*unit, r.Most*unit
 	return r
