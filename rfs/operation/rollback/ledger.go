@@ -21,9 +21,9 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/target"
 )
 
-// Ledger records what a session creates on its target. The name of an object that the target does not have is recorded
+// Ledger records the objects that a session creates on its target: the name of an object that the target does not have,
 // before the object is created, and its UUID afterwards. A process that dies in between leaves an intent,
-// which is decided by what the target has.
+// whose outcome is determined from the target.
 type Ledger struct {
 	API      rest.API
 	Records  Records
@@ -35,12 +35,12 @@ type Ledger struct {
 	mark objects.Mark
 }
 
-// NewLedger returns the ledger of the session of that name whose items c leases.
+// NewLedger returns the Ledger of the session with a name, whose coordinator is c.
 func NewLedger(api rest.API, c *cms.Coordinator, name string, log *slog.Logger) *Ledger {
 	return &Ledger{API: api, Records: session.CreatedOf(c), Identity: session.IdentityOf(c), Session: name, Log: log}
 }
 
-// Mark returns what objects of the session carry. Its token is read once.
+// Mark returns the mark of the session's objects. It reads the token once.
 func (l *Ledger) Mark(ctx context.Context) (objects.Mark, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -54,7 +54,7 @@ func (l *Ledger) Mark(ctx context.Context) (objects.Mark, error) {
 	return l.mark, nil
 }
 
-// Owns reports whether an index or data stream carries the mark of the session; false for a name that the target does not have.
+// Owns reports whether an index or data stream has the mark of the session; false if it does not exist.
 func (l *Ledger) Owns(ctx context.Context, name string) (bool, error) {
 	for _, scratch := range []bool{false, true} {
 		is, err := l.read(ctx, Index, name, scratch)
@@ -76,13 +76,13 @@ func (l *Ledger) Owns(ctx context.Context, name string) (bool, error) {
 	return is.marked, err
 }
 
-// Intend records that the session is going to create an object that the target does not have. session.ErrUndone when the
+// Intend records that the session is about to create an object that the target does not have. It returns session.ErrUndone if the
 // session is being undone.
 func (l *Ledger) Intend(ctx context.Context, kind, name string) error {
 	return l.intend(ctx, kind, name, object{})
 }
 
-// intend records the known facts about an object that is going to be created.
+// intend records an object that is about to be created, with its known properties.
 func (l *Ledger) intend(ctx context.Context, kind, name string, o object) error {
 	if err := l.Identity.CheckUndone(ctx); err != nil {
 		return err
@@ -95,7 +95,7 @@ func (l *Ledger) intend(ctx context.Context, kind, name string, o object) error 
 	return err
 }
 
-// earlier returns the time of an intent whose outcome is open, else now.
+// earlier returns the time of a pending intent, else now.
 func earlier(c session.Creation, now time.Time) time.Time {
 	if c.State == session.CreationIntended {
 		return c.Since
@@ -117,8 +117,8 @@ func (l *Ledger) Withdraw(ctx context.Context, kind, name string) error {
 	return l.Records.Forget(ctx, kind, name)
 }
 
-// Decide completes the intent of an object that the target has, where the object carries the mark of the session. Else it
-// removes the intent. Other records stay.
+// Decide completes the intent of an object that exists with the mark of the session, or removes the intent if the object lacks the
+// mark. Other records stay.
 func (l *Ledger) Decide(ctx context.Context, kind, name string) error {
 	c, err := l.Records.Read(ctx, kind, name)
 	if errors.Is(err, cms.ErrNotFound) {
@@ -133,7 +133,7 @@ func (l *Ledger) Decide(ctx context.Context, kind, name string) error {
 	}
 	is, err := l.read(ctx, kind, name, was.Scratch)
 	switch {
-	case errors.Is(err, errAbsent), err == nil && !is.marked && kind == DataStream: // which the list shows
+	case errors.Is(err, errAbsent), err == nil && !is.marked && kind == DataStream: // List shows these
 		return nil
 	case errors.Is(err, errOther), err == nil && !is.marked && objects.CanCarry(kind):
 		l.Log.InfoContext(ctx, "object is not this session's", "kind", kind, "name", name)
@@ -144,7 +144,7 @@ func (l *Ledger) Decide(ctx context.Context, kind, name string) error {
 	return l.confirm(ctx, kind, name, is.object)
 }
 
-// Confirm completes the record of an object whose creation the target has just acknowledged.
+// Confirm completes the record of an object after the target has acknowledged its creation.
 func (l *Ledger) Confirm(ctx context.Context, kind, name string) error {
 	return l.confirmAs(ctx, kind, name, false)
 }
@@ -153,7 +153,7 @@ func (l *Ledger) confirmAs(ctx context.Context, kind, name string, scratch bool)
 	is, err := l.read(ctx, kind, name, scratch)
 	switch {
 	case errors.Is(err, errAbsent), errors.Is(err, errOther):
-		return nil // it was removed immediately
+		return nil // removed since
 	case err != nil:
 		return err
 	case !is.marked && objects.CanCarry(kind):
@@ -184,13 +184,13 @@ func (l *Ledger) confirm(ctx context.Context, kind, name string, is object) erro
 	return err
 }
 
-// found is an object as the target has it.
+// found is an object on the target.
 type found struct {
 	object      // UUID and aliases only
-	marked bool // it carries the mark of the session
+	marked bool // it has the mark of the session
 }
 
-// read returns an object as the target has it.
+// read returns the current object on the target.
 func read(ctx context.Context, api rest.API, mark objects.Mark, kind, name string, scratch bool) (found, error) {
 	if kind == Index || kind == DataStream {
 		p, err := look(ctx, api, kind, name)
@@ -204,7 +204,7 @@ func read(ctx context.Context, api rest.API, mark objects.Mark, kind, name strin
 	return found{marked: mark.On(kind, name, b)}, err
 }
 
-// readObject returns an object other than an index as the target has it.
+// readObject returns the current definition of an object other than an index.
 func readObject(ctx context.Context, api rest.API, kind metadata.Kind, name string) (json.RawMessage, error) {
 	if err := objects.CheckName(string(kind), name); err != nil {
 		return nil, err
@@ -216,8 +216,8 @@ func readObject(ctx context.Context, api rest.API, kind metadata.Kind, name stri
 	return objects.Object(kind, name, b)
 }
 
-// Discard removes the index of a UUID that the session created, with its record, under the conditions of an undo. It returns false when
-// the session has no record of it, and a fault.ErrConfig with the reason when an undo would leave it.
+// Discard removes an index with a UUID that the session created, and its record, under the conditions of an undo. It returns false if
+// the session has no record of it, and fault.ErrConfig with the reason if an undo would not remove it.
 func (l *Ledger) Discard(ctx context.Context, index, uuid string) (bool, error) {
 	c, err := l.Records.Read(ctx, Index, index)
 	if errors.Is(err, cms.ErrNotFound) {
@@ -236,11 +236,11 @@ func (l *Ledger) Discard(ctx context.Context, index, uuid string) (bool, error) 
 	return true, (&Undo{API: l.API, Records: l.Records, Mark: mark}).discard(ctx, c)
 }
 
-// IntendAliases records the aliases that an index of the session is going to get.
+// IntendAliases records aliases that are about to be set on an index of the session.
 func (l *Ledger) IntendAliases(ctx context.Context, index string, aliases json.RawMessage) error {
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(aliases, &all); err != nil {
-		return nil //nolint:nilerr // the target refuses them
+		return nil //nolint:nilerr // the target rejects them
 	}
 	return l.change(ctx, index, func(o *object) {
 		o.Aliases = slices.Compact(slices.Sorted(slices.Values(slices.AppendSeq(o.Aliases, maps.Keys(all)))))
@@ -261,8 +261,8 @@ func (l *Ledger) change(ctx context.Context, index string, f func(*object)) erro
 	return err
 }
 
-// IntendRepository records that a repository is going to be registered on the source. first is false when an earlier process
-// of the session has recorded that.
+// IntendRepository records that a repository is about to be registered on the source. first is false if an earlier process
+// of the session has recorded it.
 func (l *Ledger) IntendRepository(ctx context.Context, name string) (first bool, err error) {
 	return l.Records.Change(ctx, Repository, name, func(c session.Creation, now time.Time) (session.Creation, bool) {
 		if c.State != "" {
@@ -273,7 +273,7 @@ func (l *Ledger) IntendRepository(ctx context.Context, name string) (first bool,
 	})
 }
 
-// RegisteredRepository records that the source did not know a repository, or removes the intent when it knew it before.
+// RegisteredRepository records that the session registered a repository, or removes the intent if the source already had it.
 func (l *Ledger) RegisteredRepository(ctx context.Context, name string, first, registered bool) error {
 	switch {
 	case registered:
@@ -288,16 +288,16 @@ func (l *Ledger) RegisteredRepository(ctx context.Context, name string, first, r
 	return nil
 }
 
-// Own is the number of operations that documents of the session account for.
+// Own is the number of operations of documents of the session.
 type Own struct {
-	Targets    []string // indices that only these documents went to
-	Operations int64    // sequence numbers that they have used in all of these indices together
+	Targets    []string // indices that received only these documents
+	Operations int64    // sequence numbers that the documents used in all of these indices
 }
 
-// Seal records the sequence numbers of the created indices when the migration ends: higher numbers were written after it. A
-// recorded number is never replaced, so Seal may be repeated. Where own accounts for fewer operations than the indices have used,
-// the rest is recorded for other clients, in the same change: a process that is killed between two changes leaves no index whose
-// numbers are recorded without the operations of others. Numbers that cannot be read stay unknown.
+// Seal records the sequence numbers of the created indices at the end of the migration: higher numbers are later writes. A
+// recorded number is never replaced, so Seal may be repeated. If own has fewer operations than the indices have used,
+// Seal records the difference as operations of other clients, in the same change: a process killed between two changes leaves no
+// index with recorded numbers but without the operations of other clients. Numbers that cannot be read stay unknown.
 func (l *Ledger) Seal(ctx context.Context, own ...Own) error {
 	var all []reading
 	used := map[string]int64{}
@@ -341,8 +341,8 @@ func (l *Ledger) Seal(ctx context.Context, own ...Own) error {
 	return nil
 }
 
-// sealed returns a function that reports whether the sequence numbers of an index are recorded, and its name is one of the names. Without
-// names it selects all indices.
+// sealed returns a function that reports whether the sequence numbers of an index are recorded, and its name is in names or names is
+// empty.
 func sealed(names []string) func(session.Creation, object) bool {
 	named := map[string]bool{}
 	for _, name := range names {
@@ -353,8 +353,8 @@ func sealed(names []string) func(session.Creation, object) bool {
 	}
 }
 
-// Written returns the indices, by name, that were written to since the migration ended, with the difference. Indices that the
-// session did not create, and those that an earlier Unseal has marked, are left out.
+// Written returns the indices, by name, that were written to after the migration ended, with a description of the difference. It
+// leaves out indices that the session did not create, and indices that an earlier Unseal has marked.
 func (l *Ledger) Written(ctx context.Context, names []string) (map[string]string, error) {
 	written := map[string]string{}
 	if len(names) == 0 {
@@ -369,15 +369,15 @@ func (l *Ledger) Written(ctx context.Context, names []string) (map[string]string
 	})
 }
 
-// Unseal is called before documents are sent to the named indices after the migration has ended; without names, to all that the session
-// created. An index that was written to since then is marked: its sequence numbers can no longer be distinguished.
+// Unseal must be called before documents are sent to the named indices after the migration has ended; without names, to any created
+// index. It marks indices that were written to since the end, since later sequence numbers cannot be attributed.
 func (l *Ledger) Unseal(ctx context.Context, names ...string) error {
 	return l.each(ctx, sealed(names), func(_ session.Creation, was object, is map[string]int64) (object, bool) {
 		switch {
 		case was.Sequence == nil:
 			return was, false
 		case since(was.Sequence, is) != "":
-			was.Touched = true // and the former sequence numbers stay
+			was.Touched = true // Sequence stays
 			return was, true
 		}
 		was.Sequence = nil
@@ -385,8 +385,8 @@ func (l *Ledger) Unseal(ctx context.Context, names ...string) error {
 	})
 }
 
-// Around runs work that sends documents of the session outside its phases. Indices without other writes since the
-// migration ended are sealed again after it. Where the process is killed, the former seal stays: what it sent counts as
+// Around runs work that sends documents of the session outside its phases. Afterwards it seals indices again that had no
+// other writes since the migration ended. If the process is killed, the former seal stays, and the documents count as
 // written after the migration.
 func (l *Ledger) Around(ctx context.Context, work func() error) error {
 	untouched := map[string]map[string]int64{}
@@ -416,7 +416,7 @@ func (l *Ledger) Around(ctx context.Context, work func() error) error {
 	}))
 }
 
-// operations returns how many sequence numbers shards have used whose highest ones are given.
+// operations returns the number of used sequence numbers, given the highest one of each shard.
 func operations(sequence map[string]int64) (n int64) {
 	for _, highest := range sequence {
 		n += highest + 1
@@ -424,24 +424,24 @@ func operations(sequence map[string]int64) (n int64) {
 	return n
 }
 
-// each changes the record of each wanted index by its sequence numbers of now.
+// each changes the record of each wanted index, given its current sequence numbers.
 func (l *Ledger) each(ctx context.Context, wanted func(session.Creation, object) bool, f func(c session.Creation, was object, is map[string]int64) (object, bool)) error {
 	return l.sequences(ctx, wanted, func(c session.Creation, was object, is map[string]int64) error {
 		return l.record(ctx, c, was, func(o object) (object, bool) { return f(c, o, is) })
 	})
 }
 
-// sequenceReaders bounds the indices whose sequence numbers are read at the same time.
+// sequenceReaders limits the concurrent requests for sequence numbers.
 const sequenceReaders = 8
 
-// reading holds the record of an index, and its sequence numbers of now.
+// reading is the record of an index, with its current sequence numbers.
 type reading struct {
 	c   session.Creation
 	was object
 	is  map[string]int64
 }
 
-// sequences calls f, one call after the other, with the record of each confirmed index that is wanted and its sequence numbers of now,
+// sequences calls f sequentially with the record of each wanted confirmed index and its current sequence numbers,
 // unless they cannot be read.
 func (l *Ledger) sequences(ctx context.Context, wanted func(session.Creation, object) bool, f func(c session.Creation, was object, is map[string]int64) error) error {
 	var all []reading
@@ -466,7 +466,7 @@ func (l *Ledger) sequences(ctx context.Context, wanted func(session.Creation, ob
 		g.Go(func() (err error) {
 			all[i].is, err = Sequence(gctx, l.API, all[i].c.Name)
 			switch {
-			case errors.Is(err, errAbsent), errors.Is(err, target.ErrNotAnswered): // an undo gives the reason
+			case errors.Is(err, errAbsent), errors.Is(err, target.ErrNotAnswered): // an undo states the reason
 				return nil
 			case errors.Is(err, fault.ErrConfig), errors.Is(err, fault.ErrRejected):
 				l.Log.WarnContext(ctx, "sequence numbers are unknown; `rfsctl undo` will refuse the index", "index", all[i].c.Name, "reason", err.Error())
@@ -489,7 +489,7 @@ func (l *Ledger) sequences(ctx context.Context, wanted func(session.Creation, ob
 	return nil
 }
 
-// record changes the record of a confirmed index, which was was when it was read, unless another index has its name since.
+// record changes the record of a confirmed index, unless another index has its name now. was is the record when it was read.
 func (l *Ledger) record(ctx context.Context, c session.Creation, was object, f func(object) (object, bool)) error {
 	if _, changed := f(was); !changed {
 		return nil

@@ -10,14 +10,14 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// Marks are the highest sequence numbers of the shards that a session filled, as recorded when its migration ended.
+// Marks are the highest sequence numbers of the shards that a session filled, recorded when its migration ended.
 type Marks struct {
 	shards map[string]int64 // by "index/shard"
-	later  map[string]bool  // backing indices that a data stream of the session has got since
+	later  map[string]bool  // backing indices created since in a data stream of the session
 }
 
-// Of returns the mark of a shard: operations with higher sequence numbers came after the migration. It is -1 in an index that is
-// younger than the end of the migration. known is false when nothing is recorded.
+// Of returns the mark of a shard: operations with higher sequence numbers are later than the migration. It is -1 for an index that was
+// created after the end of the migration. known is false if nothing is recorded.
 func (m Marks) Of(index string, shard int) (mark int64, known bool) {
 	if m.later[index] {
 		return -1, true
@@ -26,8 +26,8 @@ func (m Marks) Of(index string, shard int) (mark int64, known bool) {
 	return mark, known
 }
 
-// ReadMarks reads the marks of a session. Left out are indices that the session did not create, that were written to between two
-// of its runs, and that are no longer those which it created: they are unknown.
+// ReadMarks returns the marks of a session. It leaves out indices that the session did not create, that were written to between two
+// of its runs, or that were replaced since.
 func ReadMarks(ctx context.Context, api rest.API, records Records) (Marks, error) {
 	m := Marks{shards: map[string]int64{}, later: map[string]bool{}}
 	for c, err := range records.All(ctx) {
@@ -58,7 +58,7 @@ func ReadMarks(ctx context.Context, api rest.API, records Records) (Marks, error
 	return m, nil
 }
 
-// add adds the sequence numbers of an index, or of a data stream that has these backing indices now.
+// add adds the sequence numbers of an index, or of a data stream with its current backing indices.
 func (m Marks) add(was map[string]int64, backing []string) {
 	for shard, n := range was {
 		m.shards[shard] = n

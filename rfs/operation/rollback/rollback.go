@@ -39,7 +39,7 @@ type Records interface {
 
 // Identity is the part of a session's identity that its objects depend on; session.Identity is one.
 type Identity interface {
-	// Mark returns the token that the objects of the session carry.
+	// Mark returns the token in the marks of the session's objects.
 	Mark(ctx context.Context) (token string, err error)
 	// CheckUndone returns session.ErrUndone once the session is being undone.
 	CheckUndone(ctx context.Context) error
@@ -53,22 +53,22 @@ type Phases interface {
 // object is the record of an object.
 type object struct {
 	UUID string `json:"uuid,omitempty"` // of an index; of the oldest backing index of a data stream
-	// Aliases are the names of those that an index had after its creation, and of those that the session sets later.
+	// Aliases are the names of the aliases that an index had after its creation, and of aliases that the session sets later.
 	Aliases []string `json:"aliases,omitempty"`
 	// Sequence is the highest sequence number of each shard ("index/shard") at the end of the migration; absent before.
 	Sequence map[string]int64 `json:"sequence,omitempty"`
 	// Touched states that the index was written to after the migration ended and before it was continued. Its Sequence stays
 	// the value of the first end.
 	Touched bool `json:"touched,omitempty"`
-	// Foreign is the number of operations that the index, together with others that the same documents went to, had at the end of the
-	// migration beyond those that the documents account for.
+	// Foreign is the number of operations of other clients at the end of the migration, in this index together with the other indices
+	// of the same documents (Own.Targets).
 	Foreign int64 `json:"foreign,omitempty"`
-	// Beside is the number of operations that Around has seen: documents of the session that were sent outside its phases.
+	// Beside is the number of operations of documents that were sent outside the phases, within Around.
 	Beside int64 `json:"beside,omitempty"`
-	// Scratch states that the index holds copies only, which were written to measure.
+	// Scratch states that the index contains only copies for a measurement.
 	Scratch bool `json:"scratch,omitempty"`
 
-	unfilled bool // a scratch index that is not confirmed: its process sends documents afterwards
+	unfilled bool // an unconfirmed scratch index, to which no documents were sent
 }
 
 func decodeObject(c session.Creation) (object, error) {
@@ -90,7 +90,7 @@ func (o object) encode() json.RawMessage {
 	return b
 }
 
-// present is an index or data stream as the target has it.
+// present is an index or data stream on the target.
 type present struct {
 	uuid    string
 	meta    json.RawMessage // {"mappings":{"_meta":…}}
@@ -100,7 +100,7 @@ type present struct {
 
 var errAbsent = errors.New("not on the target")
 
-// get is rest.Get; errAbsent when the target has nothing there.
+// get is rest.Get, but returns errAbsent for the status 404.
 func get(ctx context.Context, api rest.API, path string, query url.Values, out any) error {
 	err := rest.Get(ctx, api, path, query, out)
 	if fault.HasStatus(err, http.StatusNotFound) {
@@ -109,7 +109,7 @@ func get(ctx context.Context, api rest.API, path string, query url.Values, out a
 	return err
 }
 
-// errOther means that another thing has the name, such as an alias.
+// errOther means that an object of another kind has the name, such as an alias.
 var errOther = errors.New("something else has the name")
 
 func presentIndex(ctx context.Context, api rest.API, name string) (present, error) {
@@ -149,7 +149,7 @@ func presentStream(ctx context.Context, api rest.API, name string) (present, err
 	return p, err
 }
 
-// look returns an index or data stream as the target has it.
+// look returns an index or data stream on the target.
 func look(ctx context.Context, api rest.API, kind, name string) (present, error) {
 	if err := objects.CheckName(kind, name); err != nil {
 		return present{}, err
@@ -199,7 +199,7 @@ func Sequence(ctx context.Context, api rest.API, name string) (map[string]int64,
 	return all, nil
 }
 
-// since returns why sequence numbers are not those that were recorded, "" when they are.
+// since describes the first difference between recorded and current sequence numbers; "" if they are equal.
 func since(was, is map[string]int64) string {
 	for _, shard := range slices.Sorted(maps.Keys(is)) {
 		switch n, ok := was[shard]; {

@@ -10,34 +10,35 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// Scratch keeps the record of indices that a session fills only to measure, and deletes them. They stand in the list of what the
-// session created, so that an undo removes what a killed process left; it goes by their UUIDs, since their documents are copies.
+// Scratch records indices that a session fills only to measure, and deletes them. They are in the list of the session's
+// objects, so that an undo removes indices that a killed process left. An undo checks only their UUIDs, since their documents are copies.
 type Scratch struct{ Ledger *Ledger }
 
-// Intend records that an index is going to be created which the target does not have. session.ErrUndone when the session is being undone.
+// Intend records that an index is about to be created that the target does not have. It returns session.ErrUndone if the session is
+// being undone.
 func (s *Scratch) Intend(ctx context.Context, index string) error {
 	return s.Ledger.intend(ctx, Index, index, object{Scratch: true})
 }
 
-// Confirm completes the record of an index whose creation the target has just acknowledged.
+// Confirm completes the record of an index after the target has acknowledged its creation.
 func (s *Scratch) Confirm(ctx context.Context, index string) error {
 	return s.Ledger.confirmAs(ctx, Index, index, true)
 }
 
-// Withdraw takes back what Intend recorded of an index that another client has created.
+// Withdraw removes the intent of an index that another client has created.
 func (s *Scratch) Withdraw(ctx context.Context, index string) error {
 	return s.Ledger.Withdraw(ctx, Index, index)
 }
 
-// Filled are scratch indices of this process, and how many documents it has sent to all of them together at most.
+// Filled are the scratch indices of this process, and the maximum number of documents that it has sent to all of them.
 type Filled struct {
 	Indices []string
 	Sent    int64
 }
 
-// Discard deletes all recorded scratch indices that the target has and forgets them, also those of an earlier process. An index without
-// the prefix or the mark of a scratch index of this session, or with another UUID, stays, and so does its record. All stay when those
-// that this process has filled have more operations than it has sent documents.
+// Discard deletes all recorded scratch indices, also of earlier processes, and their records. An index without
+// the prefix or the mark of a scratch index of this session, or with another UUID, stays, as does its record. All stay if the indices
+// in by have more operations than documents were sent to them.
 func (s *Scratch) Discard(ctx context.Context, prefix string, by Filled) error {
 	if err := s.account(ctx, by); err != nil {
 		return err
@@ -72,7 +73,7 @@ func (s *Scratch) Discard(ctx context.Context, prefix string, by Filled) error {
 	return nil
 }
 
-// account returns a fault.ErrConfig when other clients wrote to scratch indices.
+// account returns fault.ErrConfig if other clients wrote to scratch indices.
 func (s *Scratch) account(ctx context.Context, by Filled) error {
 	more := -by.Sent
 	for _, index := range by.Indices {
@@ -80,7 +81,7 @@ func (s *Scratch) account(ctx context.Context, by Filled) error {
 		switch {
 		case errors.Is(err, errAbsent):
 		case errors.Is(err, fault.ErrRejected), errors.Is(err, fault.ErrConfig):
-			return nil // the target reports none, or not to this user
+			return nil // the target does not report sequence numbers, or not to this user
 		case err != nil:
 			return fmt.Errorf("scratch index %s: %w", index, err)
 		}

@@ -23,12 +23,12 @@ import (
 // States of an entry of the list.
 const (
 	Created  = "created"   // it is on the target and can be removed
-	Unknown  = "unknown"   // the target was not asked, and the outcome of its creation is not recorded
+	Unknown  = "unknown"   // the target was not queried, and the outcome of its creation is not recorded
 	Gone     = "gone"      // it was removed before
 	Refused  = "refused"   // it is on the target and is not removed
 	OnSource = "on source" // listed only
 	Removed  = "removed"   // by this run
-	Changed  = "changed"   // a setting that can get its former value back
+	Changed  = "changed"   // a setting that can be restored
 	Restored = "restored"  // by this run
 )
 
@@ -39,7 +39,7 @@ type Entry struct {
 	UUID   string     `json:"uuid,omitempty"`
 	Since  *time.Time `json:"since,omitempty"`
 	State  string     `json:"state"`
-	Reason string     `json:"reason,omitempty"` // why it is refused, and what can be done
+	Reason string     `json:"reason,omitempty"` // why it is refused, and the remedy
 	// Was and Set are the values of a changed setting; a value that was not set is null.
 	Was *string `json:"was,omitempty"`
 	Set string  `json:"set,omitempty"`
@@ -47,30 +47,30 @@ type Entry struct {
 
 // Undo lists and removes what a session created.
 type Undo struct {
-	API     rest.API // the target; nil: it is not asked, and nothing can be removed
+	API     rest.API // the target; nil: it is not queried, and nothing can be removed
 	Records Records
 	Phases  Phases
-	Mark    objects.Mark // of the session: what does not carry it is not removed
+	Mark    objects.Mark // of the session: objects without it are not removed
 	Tuned   func(ctx context.Context) iter.Seq2[session.Tuned, error]
-	// Restore gives changed settings back; the reasons why some were left, by index.
+	// Restore restores changed settings, and returns the reasons why some were left, by index.
 	Restore func(ctx context.Context) (left map[string]string, err error)
-	// Unended lets indices go by their UUIDs where the session did not end, so that sequence numbers are not known: those of
-	// a trial run, which receive no other writes.
+	// Unended allows the removal of indices by their UUIDs alone if the session did not end, so that sequence numbers are unknown: for
+	// a trial run, whose indices receive no other writes.
 	Unended bool
-	// Endless states that the session consumes a stream: no end records the sequence numbers of its indices.
+	// Endless states that the session consumes a stream, so that it has no end at which sequence numbers are recorded.
 	Endless bool
 
 	closed bool // Run was called: the migration cannot continue
 }
 
-// order is the order of removal: an object that names another is removed first.
+// order is the order of removal: an object is removed before the objects that it names.
 var order = []string{
 	Alias, Index, DataStream, Setting, string(metadata.Policy), string(metadata.StatePolicy), string(metadata.IndexTemplate), string(metadata.ComponentTemplate),
 	string(metadata.LegacyTemplate), string(metadata.Pipeline), string(metadata.Script), Snapshot, Repository,
 }
 
-// List returns what the session created and what would become of each. An object that existed before the session, or
-// whose creation turns out to be another's, is not in it.
+// List returns the objects that the session created, with their states. It leaves out objects that existed before the session, or
+// that another client turns out to have created.
 func (u *Undo) List(ctx context.Context) ([]Entry, error) {
 	var all []session.Creation
 	for c, err := range u.Records.All(ctx) {
@@ -112,7 +112,7 @@ func (u *Undo) List(ctx context.Context) ([]Entry, error) {
 	return entries, nil
 }
 
-// snapshot returns the snapshot that the session made on the source, from the record of its phase.
+// snapshot returns the snapshot that the session created on the source, from the record of its phase.
 func (u *Undo) snapshot(ctx context.Context) ([]Entry, error) {
 	p, err := u.Phases.Read(ctx, session.SnapshotPhase)
 	if err != nil || p.State == "" || p.State == session.PhaseNotStarted {
@@ -129,7 +129,8 @@ func (u *Undo) snapshot(ctx context.Context) ([]Entry, error) {
 		Reason: fmt.Sprintf("remove it on the source: DELETE /_snapshot/%s/%s", r.Repo, r.Name)}}, nil
 }
 
-// look compares one object with its record; an index brings its aliases along. None: it is not the session's.
+// look compares one object with its record, and returns its entry, for an index also those of its aliases; none if the object does not
+// belong to the session.
 func (u *Undo) look(ctx context.Context, c session.Creation) ([]Entry, error) {
 	was, err := decodeObject(c)
 	if err != nil {
@@ -144,7 +145,7 @@ func (u *Undo) look(ctx context.Context, c session.Creation) ([]Entry, error) {
 			e.Reason = "the answer to its registration was lost; it may have been there before"
 		}
 		return []Entry{e}, nil
-	case objects.CheckName(c.Kind, c.Name) != nil: // a record is input, and so is its kind
+	case objects.CheckName(c.Kind, c.Name) != nil: // records are untrusted, including their kinds
 		e.State, e.Reason = Refused, fault.Text(objects.CheckName(c.Kind, c.Name))
 		return []Entry{e}, nil
 	case u.API == nil && c.State == session.CreationIntended:
@@ -194,7 +195,7 @@ func (u *Undo) look(ctx context.Context, c session.Creation) ([]Entry, error) {
 	return []Entry{e}, nil
 }
 
-// byHand ends a reason with the request that removes an object all the same.
+// byHand returns the end of a reason: the request that removes the object anyway.
 func byHand(kind, name string) string {
 	path, _ := removal(kind, name)
 	return "; to remove it all the same: DELETE " + path
@@ -208,8 +209,8 @@ func recordedAliases(index string, was object) []Entry {
 	return all
 }
 
-// lookIndex compares an index or data stream of the session with its record. The aliases that the session gave it, and that it
-// still has, go with it.
+// lookIndex compares an index or data stream of the session with its record. It returns its entry, and the entries of its aliases
+// from the session.
 func (u *Undo) lookIndex(ctx context.Context, e Entry, was, is object) ([]Entry, error) {
 	ours := func(alias string) bool { return slices.Contains(was.Aliases, alias) }
 	others := slices.DeleteFunc(slices.Clone(is.Aliases), ours)
@@ -230,7 +231,7 @@ func (u *Undo) lookIndex(ctx context.Context, e Entry, was, is object) ([]Entry,
 	return append([]Entry{e}, aliases...), nil
 }
 
-// whyKeep returns why an index is not removed, "" when it holds what the session left there.
+// whyKeep returns the reason why an index is not removed, "" if it is unchanged since the session.
 func (u *Undo) whyKeep(ctx context.Context, e Entry, was object) (string, error) {
 	byHand := byHand(e.Kind, e.Name)
 	if was.Touched {
@@ -268,7 +269,7 @@ func (u *Undo) whyKeep(ctx context.Context, e Entry, was object) (string, error)
 	return "", nil
 }
 
-// usedPipelines refuses pipelines that indices name which stay.
+// usedPipelines refuses to remove pipelines that remaining indices name.
 func (u *Undo) usedPipelines(ctx context.Context, entries []Entry) error {
 	asked := slices.ContainsFunc(entries, func(e Entry) bool { return e.Kind == string(metadata.Pipeline) && e.State == Created })
 	if !asked || u.API == nil {
@@ -318,9 +319,9 @@ func (u *Undo) usedPipelines(ctx context.Context, entries []Entry) error {
 	return nil
 }
 
-// Run removes what List reports as created, restores settings, and returns the list with the outcomes. Each object is
-// compared again right before. Its record goes when it is gone, so that a run after a kill continues. Errors:
-// fault.ErrUnavailable; the list states earlier results.
+// Run removes the objects that List reports as created, restores settings, and returns the list with the outcomes. It compares each
+// object again just before, and deletes its record after the removal, so that a run after a kill continues. Errors are
+// fault.ErrUnavailable; the list then contains the earlier results.
 func (u *Undo) Run(ctx context.Context) ([]Entry, error) {
 	u.closed = true
 	entries, err := u.List(ctx)
@@ -353,7 +354,7 @@ func (u *Undo) Run(ctx context.Context) ([]Entry, error) {
 	return entries, nil
 }
 
-// settleAliases gives aliases the outcome of their indices, with which they go.
+// settleAliases sets the outcome of aliases to the outcome of their indices, which are removed with them.
 func settleAliases(entries []Entry) {
 	outcome := map[string]string{}
 	for _, e := range entries {
@@ -373,7 +374,7 @@ func settleAliases(entries []Entry) {
 	}
 }
 
-// removal returns the request that removes exactly one object, whose name was checked.
+// removal returns the request that removes exactly one object, whose name has been checked.
 func removal(kind, name string) (path string, query url.Values) {
 	switch kind {
 	case Index:
