@@ -15,11 +15,11 @@ const (
 	recordKind = "verify"
 	// chunkBytes is the maximum part of a blob in one record.
 	chunkBytes = 4 << 20
-	// maxChunks bounds a blob.
+	// maxChunks is the maximum number of chunks of a blob.
 	maxChunks = 64
 )
 
-// chunk is the body of a record that holds a part of a blob.
+// chunk is the body of a record with a part of a blob.
 type chunk struct {
 	Of    int    `json:"of"` // chunks of the blob
 	Bytes []byte `json:"bytes"`
@@ -61,8 +61,8 @@ func (s *session) blob(ctx context.Context, id string) (b []byte, err error) {
 	return b, nil
 }
 
-// forget removes the records of the comparison of the state, except those whose ids have the given part ("": none). Records that cannot
-// be removed stay until the session is cleaned up.
+// forget removes the records of the comparison in s.state, except records whose ids contain except ("": no exception). Records that
+// cannot be removed stay until the session is cleaned up.
 func (s *session) forget(ctx context.Context, except string) {
 	prefix := recordKind + ":" + s.state.Run + ":"
 	var found []cms.Record

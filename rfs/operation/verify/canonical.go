@@ -9,16 +9,16 @@ import (
 	"strconv"
 )
 
-// Canonical computes digests of JSON values that do not depend on how a value is written: white space, comments,
+// Canonical computes digests of JSON values that do not depend on white space, comments,
 // escapes, the order of keys and the form of numbers (1, 1.0 and 10e-1 are the same decimal). Decimals are exact at any
-// size; the sign of a zero counts, as it does for a floating-point field. Equal keys of one object stay apart, in their
-// order. A Canonical keeps buffers and is used by one goroutine.
+// size; the sign of a zero counts, as it does for a floating-point field. Equal keys of one object are all included, in their
+// order. A Canonical reuses buffers and is used by one goroutine.
 //
 // Memory is a small multiple of the text: long nested values are replaced by their digest as soon as they end.
 type Canonical struct {
 	t       tokens
-	out     []byte   // encoded parts of the containers that are open
-	members []member // of the objects that are open
+	out     []byte   // encoded parts of the open containers
+	members []member // of the open objects
 	sorted  []byte
 	digits  []byte
 	h       hash.Hash
@@ -28,7 +28,7 @@ type Canonical struct {
 type member struct{ start, value, end int }
 
 // Kinds of encoded values. A string is followed by its length and bytes, a number by its text and a zero byte, a container by
-// its parts and kindEnd, or when these are longer than maxParts by their digest.
+// its parts and kindEnd, or by their digest if they are longer than maxParts.
 const (
 	kindString = 's'
 	kindNumber = 'n'
@@ -43,7 +43,7 @@ const (
 	kindOpaque = '?'
 )
 
-// maxParts is the longest encoding of a nested container, in bytes, that is not replaced by its digest. It bounds the
+// maxParts is the longest encoding of a nested container, in bytes, that is not replaced by its digest. It limits the
 // bytes that are copied once per level.
 const maxParts = 512
 
@@ -52,10 +52,10 @@ var opaque = []byte{kindOpaque}
 // byteOrderMark may precede a source; it is not part of its value.
 var byteOrderMark = []byte("\xEF\xBB\xBF")
 
-// NewCanonical returns a Canonical without anything in its buffers.
+// NewCanonical returns a Canonical with empty buffers.
 func NewCanonical() *Canonical { return &Canonical{h: sha256.New()} }
 
-// Digest returns the digest of a JSON text. exact reports that the text has a canonical form; for any other text,
+// Digest returns the digest of a JSON text. exact reports whether the text has a canonical form; if not,
 // digest is the digest of its bytes.
 func (c *Canonical) Digest(text []byte) (digest [sha256.Size]byte, exact bool) {
 	encoded, exact := c.encode(text)
@@ -67,7 +67,7 @@ func (c *Canonical) Digest(text []byte) (digest [sha256.Size]byte, exact bool) {
 	return digest, exact
 }
 
-// encode returns the canonical form of a JSON text, which is valid until the next call; false: it has none.
+// encode returns the canonical form of a JSON text, which is valid until the next call, or false if it has none.
 func (c *Canonical) encode(text []byte) ([]byte, bool) {
 	c.t = tokens{b: bytes.TrimPrefix(text, byteOrderMark)}
 	c.out, c.members = c.out[:0], c.members[:0]
@@ -80,12 +80,12 @@ func (c *Canonical) encode(text []byte) ([]byte, bool) {
 func (c *Canonical) hash(into *[sha256.Size]byte, parts ...[]byte) {
 	c.h.Reset()
 	for _, p := range parts {
-		c.h.Write(p) //nolint:errcheck // a hash takes everything
+		c.h.Write(p) //nolint:errcheck // a hash never returns an error
 	}
 	c.h.Sum(into[:0])
 }
 
-// value encodes the value at hand.
+// value encodes the next value.
 func (c *Canonical) value(depth int) error {
 	if depth > maxDepth {
 		return errForm
@@ -177,7 +177,7 @@ func (c *Canonical) object(depth int) error {
 	return nil
 }
 
-// key encodes the key at hand and moves behind its colon.
+// key encodes the next key and moves past its colon.
 func (c *Canonical) key() error {
 	if err := c.str(); err != nil {
 		return err
@@ -185,7 +185,7 @@ func (c *Canonical) key() error {
 	return c.t.expect(':')
 }
 
-// sort brings encoded members into the order of their keys. Equal keys keep theirs.
+// sort sorts encoded members by their keys, in a stable order.
 func (c *Canonical) sort(all []member) {
 	start, end := all[0].start, len(c.out)
 	slices.SortStableFunc(all, c.compare)

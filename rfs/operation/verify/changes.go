@@ -15,15 +15,15 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/retry"
 )
 
-// Bounds of the documents that are looked up on the target by one request.
+// Limits of one request that looks up documents on the target.
 const (
 	foundDocuments = 500
 	foundBytes     = 4 << 20 // of sources as they were sent
 )
 
-// Changes looks up on the target what the units of the groups read: documents that were sent have to be there with their sources, and
-// those that are Gone must not be there. Everything else that the target holds is not looked at. One process does it by itself, and reads
-// at most Readers units at a time; each holds the documents of one request.
+// Changes looks up the documents of the groups' units on the target: sent documents must exist with their sources, and
+// documents that are Gone must not exist. It ignores other documents of the target. One process runs it alone, and reads
+// at most Readers units at a time; each keeps the documents of one request in memory.
 func (v *Verifier) Changes(ctx context.Context, groups []Group) ([]*Index, error) {
 	var all []*Index
 	parts := make([]*changes, len(groups))
@@ -64,7 +64,7 @@ type changes struct {
 	of map[string]*comparison // by target index
 }
 
-// unit looks up the documents of a unit. What stays unreadable of it is part of the result.
+// unit looks up the documents of a unit. Permanently unreadable data is part of the result.
 func (x *changes) unit(ctx context.Context, u Unit) error {
 	var some []*Document
 	size := 0
@@ -104,7 +104,7 @@ func (x *changes) unit(ctx context.Context, u Unit) error {
 	return nil
 }
 
-// counts counts a document, and reports whether it has to be looked up.
+// counts counts a document, and reports whether it must be looked up.
 func (x *changes) counts(d *Document) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -123,12 +123,12 @@ func (x *changes) counts(d *Document) bool {
 	case x.Failed.Has(r.Target, d.ID):
 		r.Failed++
 	default:
-		return x.Sample.has(place(d.ID))
+		return x.Sample.has(hashID(d.ID))
 	}
 	return false
 }
 
-// lookUp compares documents with the documents that the target has under their keys.
+// lookUp compares documents with the target's documents of the same keys.
 func (x *changes) lookUp(ctx context.Context, some []*Document) error {
 	if len(some) == 0 {
 		return nil
@@ -150,7 +150,7 @@ func (x *changes) lookUp(ctx context.Context, some []*Document) error {
 	return nil
 }
 
-// find asks the target, several times where it is unavailable.
+// find returns the target's documents. It retries while the target is unavailable.
 func (x *changes) find(ctx context.Context, keys []Key) ([]Found, error) {
 	policy := retry.Policy{Tries: x.Tries, First: 2 * time.Second, Max: 32 * time.Second, Sleep: x.Pause}
 	for tries := policy.Start(); ; {
@@ -169,7 +169,7 @@ func (x *changes) find(ctx context.Context, keys []Key) ([]Found, error) {
 	}
 }
 
-// pair compares a document with the target's. Versions show which of them were written after the round.
+// pair compares a document with the target's. A higher version on the target means that it was written after the round.
 func (x *changes) pair(hash *hasher, d *Document, f Found) {
 	c := x.of[string(d.Index)]
 	is := &entry{id: string(d.ID), routing: f.Routing, source: f.Source, since: f.Version > d.Version}
@@ -181,7 +181,7 @@ func (x *changes) pair(hash *hasher, d *Document, f Found) {
 		x.size[ofTarget].Add(int64(len(f.Source)))
 	}
 	var source, target []*entry
-	if f.There && (d.Fate != Gone || f.Version != d.Version) { // of that version it was sent again, and is compared there
+	if f.There && (d.Fate != Gone || f.Version != d.Version) { // with an equal version it was sent again, and is compared as such
 		c.result.TargetDocuments++
 		c.result.TargetSide.Documents++
 		digests := hash.digest(&Document{ID: d.ID, Routing: []byte(f.Routing), Source: f.Source})

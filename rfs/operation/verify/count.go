@@ -13,8 +13,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// Count compares numbers of Lucene documents only, nested ones included, which both sides have without reading documents.
-// The targets of a group are counted together. Documents that the account names as failed may be there or not.
+// Count compares only the numbers of Lucene documents, including nested ones, which both sides report without reading documents.
+// The targets of a group are counted together. Documents that the account names as failed may exist or not.
 func (v *Verifier) Count(ctx context.Context, groups []Group) ([]*Index, error) {
 	var mu sync.Mutex
 	var all []*Index

@@ -23,16 +23,16 @@ const lastTimeout = 5 * time.Second
 // idle are the pauses of a worker that found no item free.
 var idle = retry.Policy{First: 100 * time.Millisecond, Max: 5 * time.Second, Jitter: retry.Half}
 
-// errHandOff ends a reading before its end: another item takes the rest.
+// errHandOff ends a reading early: a successor covers the rest.
 var errHandOff = errors.New("the rest is handed off")
 
-// turn admits one worker of a process at a time to a queue's search, and remembers that the queue has ended.
+// turn admits one worker of a process at a time to a queue's search, and records that the queue has ended.
 type turn struct {
 	place chan struct{}
 	ended bool // guarded by place
 }
 
-// work does items until the comparison has ended: both sides first, side by side, then the results.
+// work processes items until the comparison has ended: first both sides concurrently, then the results.
 func (s *session) work(ctx context.Context) error {
 	if err := s.serveAll(ctx, s.part, ofSource, ofTarget); err != nil {
 		return err
@@ -49,7 +49,7 @@ func (s *session) work(ctx context.Context) error {
 	return s.serveAll(ctx, s.settleBatch, results)
 }
 
-// serveAll does items of some queues until they have ended.
+// serveAll processes items of some queues until they have ended.
 func (s *session) serveAll(ctx context.Context, do func(context.Context, int, *cms.Lease) error, queues ...int) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, queue := range queues {
@@ -60,7 +60,7 @@ func (s *session) serveAll(ctx context.Context, do func(context.Context, int, *c
 	return g.Wait()
 }
 
-// serve does items of one queue until it has ended.
+// serve processes items of one queue until it has ended.
 func (s *session) serve(ctx context.Context, queue, slot int, do func(context.Context, int, *cms.Lease) error) error {
 	holder := fmt.Sprintf("%s_%s%d", s.Work.Holder, kinds[queue][len(recordKind):], slot)
 	for {
@@ -78,7 +78,7 @@ func (s *session) serve(ctx context.Context, queue, slot int, do func(context.Co
 	}
 }
 
-// next waits for an item; nil when the queue has ended.
+// next blocks until it has leased an item, and returns nil when the queue has ended.
 func (s *session) next(ctx context.Context, queue int, holder string) (*cms.Lease, error) {
 	t := &s.turns[queue]
 	select {
@@ -111,10 +111,10 @@ func (s *session) next(ctx context.Context, queue int, holder string) (*cms.Leas
 	return nil, nil
 }
 
-// errTooShort means that a lease ended before the work: the next one is longer.
+// errTooShort means that a lease ended before the work. The next one is longer.
 var errTooShort = errors.New("the lease was too short")
 
-// under runs work as long as a lease lasts; due reports that it comes to its end. What fails gives the item back.
+// under runs work under a lease. due is set shortly before the lease ends. After an error it releases the item.
 func (s *session) under(ctx context.Context, lease *cms.Lease, work func(ctx context.Context, due *atomic.Bool) error) error {
 	var due atomic.Bool
 	guarded, stop := lease.Watch(ctx, func() error {
@@ -144,8 +144,8 @@ func (s *session) under(ctx context.Context, lease *cms.Lease, work func(ctx con
 	return err
 }
 
-// part reads what an item covers, keeps what it found, and ends the item. An item of the source that takes longer than its
-// lease hands off the rest; a shard of the target is read in one consistent state of it, so that its lease becomes longer.
+// part reads the range of an item, stores its findings, and ends the item. An item of the source that takes longer than its
+// lease hands off the rest. A shard of the target is read in one consistent state, so that it needs a longer lease instead.
 func (s *session) part(ctx context.Context, side int, lease *cms.Lease) error {
 	u := s.byRoot[side][cms.ItemID{Index: lease.ID.Index, Shard: lease.ID.Shard}]
 	return s.under(ctx, lease, func(ctx context.Context, due *atomic.Bool) error {
@@ -175,8 +175,8 @@ func (s *session) part(ctx context.Context, side int, lease *cms.Lease) error {
 	})
 }
 
-// leave completes an item whose unit has a newer first item. It returns an ErrNotShared for the newest one, which another process has
-// made while this one held no lease.
+// leave completes an item whose unit has a newer first item. It returns ErrNotShared for the newest one, which another process
+// created while this one held no lease.
 func (s *session) leave(ctx context.Context, side int, lease *cms.Lease) error {
 	is, err := s.readItems(ctx)
 	if err != nil {
@@ -188,17 +188,17 @@ func (s *session) leave(ctx context.Context, side int, lease *cms.Lease) error {
 	return lease.Complete(ctx, cms.Work{})
 }
 
-// reading is one reading of what an item covers.
+// reading is one reading of the range of an item.
 type reading struct {
 	*session
 	side  int
 	unit  *unitOf
 	start int64
-	due   *atomic.Bool // the lease comes to its end
+	due   *atomic.Bool // the lease is about to end
 	hash  *hasher
 	found tallies
 	read  cms.Counts
-	end   int64 // behind the last document
+	end   int64 // ordinal after the last document
 }
 
 // begin drops the documents read so far and returns a function that counts documents.
@@ -240,18 +240,18 @@ func (p *reading) begin() func(*Document) error {
 	}
 }
 
-// counts is the account of the item.
+// counts returns the counts of the item.
 func (p *reading) counts() cms.Counts {
 	c := p.read
 	c.Ordinals = p.end - p.start
 	return c
 }
 
-// settleBatch decides the groups of an item, names what differs, and keeps the result.
+// settleBatch settles the groups of an item, and stores the result.
 func (s *session) settleBatch(ctx context.Context, _ int, lease *cms.Lease) error {
 	return s.under(ctx, lease, func(ctx context.Context, _ *atomic.Bool) error {
 		groups := s.groups[min(lease.ID.Shard*batch, len(s.groups)):min((lease.ID.Shard+1)*batch, len(s.groups))]
-		if _, err := s.blob(ctx, s.resultID(lease.ID.Shard)); !errors.Is(err, cms.ErrNotFound) { // kept by a holder that died then
+		if _, err := s.blob(ctx, s.resultID(lease.ID.Shard)); !errors.Is(err, cms.ErrNotFound) { // stored by a holder that died afterwards
 			if err != nil {
 				return err
 			}
@@ -290,7 +290,7 @@ func (s *session) chain(side int, u *unitOf) (all []cms.Item) {
 	return all
 }
 
-// group puts together what the items of a group found, and names what differs.
+// group merges the findings of the items of a group, and names the differences.
 func (s *session) group(ctx context.Context, x *grouped) ([]*Index, error) {
 	for _, c := range x.all {
 		c.open(x.Group)
@@ -327,7 +327,7 @@ func (s *session) group(ctx context.Context, x *grouped) ([]*Index, error) {
 	return all, nil
 }
 
-// merge adds what an item found.
+// merge adds the findings of an item.
 func (s *session) merge(ctx context.Context, side int, u *unitOf, it cms.Item) (problem string, err error) {
 	b, err := s.blob(ctx, s.partID(it.ID, it.Watermark))
 	if err != nil {
@@ -343,7 +343,7 @@ func (s *session) merge(ctx context.Context, side int, u *unitOf, it cms.Item) (
 	return problem, nil
 }
 
-// result returns what all items of the results found. The process that records that the comparison has ended removes the rest.
+// result returns the results of all groups. The process that records the end of the comparison removes all other records.
 func (s *session) result(ctx context.Context) ([]*Index, error) {
 	var all []*Index
 	for i := range s.roots[results] {

@@ -12,33 +12,33 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Bounds of the memory held for both sides while documents are named.
+// Limits of the memory for both sides while documents are named.
 const (
-	namedBytes   = 32 << 20 // of sources; of a document beyond it no path is found
+	namedBytes   = 32 << 20 // of sources; documents beyond it are named without a path
 	namedEntries = 150_000  // documents of one side
 )
 
-// errMany ends a reading that holds more than namedEntries.
+// errMany ends a reading with more than namedEntries documents.
 var errMany = errors.New("too many documents of a bucket")
 
 // entry is one document in a bucket that differs.
 type entry struct {
 	id, routing   string
 	exact, values [16]byte
-	source        []byte // nil when too many are held already
+	source        []byte // nil if namedBytes is exhausted
 	shard         int
 	ordinal       int64
 	since         bool
 	matched       bool
 }
 
-// settle decides the state of a target index, and names what differs.
+// settle determines the state of a target index, and names the differences.
 func (v *Verifier) settle(ctx context.Context, group Group, c *comparison) error {
 	r := c.result
 	r.SourceSide, r.TargetSide = c.sides[ofSource].all, c.sides[ofTarget].all
 	different := c.sides[ofSource].different(c.sides[ofTarget], r.NotComparable != "")
 	r.Buckets, r.BucketsDifferent = buckets, len(different)
-	if len(r.Problems) > 0 { // documents of the source that were not read would all be extra
+	if len(r.Problems) > 0 { // unread documents of the source would all be reported as extra
 		r.decide()
 		return nil
 	}
@@ -65,7 +65,7 @@ func (v *Verifier) settle(ctx context.Context, group Group, c *comparison) error
 	return nil
 }
 
-// affordable returns the first buckets that can be held together, at least one.
+// affordable returns the first buckets that fit into memory together, at least one.
 func (c *comparison) affordable(different []int) []int {
 	var documents, size int64
 	for i, b := range different {
@@ -79,7 +79,7 @@ func (c *comparison) affordable(different []int) []int {
 	return different
 }
 
-// name reads some buckets on both sides and names what differs in them.
+// name reads some buckets on both sides and names the differences in them.
 func (v *Verifier) name(ctx context.Context, group Group, c *comparison, some []int) error {
 	held := &holding{budget: namedBytes}
 	for _, b := range some {
@@ -103,15 +103,15 @@ func (v *Verifier) name(ctx context.Context, group Group, c *comparison, some []
 	return nil
 }
 
-// holding is the set of documents held for both sides.
+// holding is the set of documents of both sides in memory.
 type holding struct {
 	wanted [buckets]bool
 	mu     sync.Mutex
-	budget int // bytes of sources that may still be held
+	budget int // remaining bytes for sources
 	sides  [2][]*entry
 }
 
-// reserve takes n bytes of the budget.
+// reserve takes n bytes of the budget; false if it has less.
 func (h *holding) reserve(n int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -128,7 +128,7 @@ func (h *holding) release(n int) {
 	h.budget += n
 }
 
-// hold reads the wanted buckets of a unit.
+// hold reads the wanted buckets of a unit into held.
 func (v *Verifier) hold(ctx context.Context, side int, u Unit, c *comparison, held *holding) error {
 	var found []*entry
 	reserved := 0
@@ -137,7 +137,7 @@ func (v *Verifier) hold(ctx context.Context, side int, u Unit, c *comparison, he
 		held.release(reserved)
 		found, reserved = nil, 0
 		return func(d *Document) error {
-			p := place(d.ID)
+			p := hashID(d.ID)
 			switch {
 			case side == ofSource && string(d.Index) != c.result.Target, d.Fate != Sent, !held.wanted[bucketOf(p)],
 				!v.Sample.has(p), v.Failed.Has(c.result.Target, d.ID):
@@ -166,13 +166,12 @@ func (v *Verifier) hold(ctx context.Context, side int, u Unit, c *comparison, he
 	return nil
 }
 
-// key distinguishes documents of one side. Neither id nor routing holds a zero byte that could be confused with the end
-// of the other: ids come first and are compared whole.
+// key identifies a document of one side.
 type key struct{ id, routing string }
 
-// match pairs the documents of both sides and calls emit with each difference: equal ones first, then documents with
-// equal id and routing, then documents with equal id. Documents that changed on the target after the migration are
-// ChangedSince.
+// match pairs the documents of both sides, first equal documents, then documents with
+// equal id and routing, then documents with equal id, and calls emit with each difference. Differences of documents that the target
+// wrote after the migration are ChangedSince.
 func match(source, target []*entry, keysOnly bool, emit func(Difference)) {
 	byKey, byID := map[key][]*entry{}, map[string][]*entry{}
 	for _, s := range source {

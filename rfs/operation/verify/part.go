@@ -9,11 +9,11 @@ import (
 	"slices"
 )
 
-// errNotKept means that bytes are not what encodeTallied has returned.
+// errNotKept means that bytes are not a result of encodeTallied.
 var errNotKept = errors.New("not as it was kept")
 
-// encodeTallied returns what a part of a unit adds to each target index and why the rest cannot be read ("": all was read), with
-// a digest at the end.
+// encodeTallied encodes the tallies of a part of a unit by target index, and the reason why the rest cannot be read ("": all was
+// read), followed by a digest.
 func encodeTallied(found tallies, problem string) []byte {
 	b := binary.AppendUvarint(appendText(nil, problem), uint64(len(found)))
 	for _, index := range slices.Sorted(maps.Keys(found)) {
@@ -47,7 +47,7 @@ func appendTally(b []byte, t *Tally) []byte {
 	return b
 }
 
-// kepts reads what encodeTallied writes. After an error everything is zero.
+// kepts decodes the form of encodeTallied. After an error all results are zero.
 type kepts struct {
 	b   []byte
 	err error
@@ -83,7 +83,7 @@ func (k *kepts) tally() (t Tally) {
 	return t
 }
 
-// decodeTallied reads what encodeTallied wrote of some target indices.
+// decodeTallied decodes a result of encodeTallied for the target indices in among. It returns errNotKept for other bytes.
 func decodeTallied(b []byte, among map[string]*comparison) (found tallies, problem string, err error) {
 	if len(b) < sha256.Size {
 		return nil, "", errNotKept

@@ -13,7 +13,7 @@ func TestWhatIsKeptIsReadAsItWasWritten(t *testing.T) {
 		x := &tallied{index: "logs", table: newTable(), documents: int64(n) + 12, filtered: 3, failed: Tally{Documents: 2, Bytes: 9, Exact: Sum{1, 2}}, unsent: map[string]int64{"no_source": 7}}
 		for _, r := range records(n) {
 			d := &Document{ID: []byte(r.id), Source: []byte(r.source)}
-			x.table.add(place(d.ID), h.digest(d), len(d.Source))
+			x.table.add(hashID(d.ID), h.digest(d), len(d.Source))
 		}
 		found := tallies{"logs": x, "other": {index: "other", table: newTable(), unsent: map[string]int64{}}}
 		among := map[string]*comparison{"logs": {}, "other": {}}

@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	// maxPath bounds a path in bytes.
+	// maxPath is the maximum length of a path in bytes.
 	maxPath = 300
 	// maxPathDepth is the maximum depth of a path.
 	maxPathDepth = 32
 )
 
-// FirstDifference returns the path of the first place where two JSON texts differ, such as a.tags[2], in the order of the
-// first text. Places whose values differ have precedence; without any it is the first place whose spelling differs. It is
-// "" if only the document as a whole differs: a text is not JSON, or the order of keys differs.
+// FirstDifference returns the path, such as a.tags[2], of the first difference of two JSON texts, in the order of the
+// first text: of the first differing value, or if all values are equal, of the first differing spelling. It returns
+// "" if only the documents as a whole differ: a text is not JSON, or the order of keys differs.
 func FirstDifference(a, b []byte) string {
 	f := finder{digests: NewCanonical()}
 	va, aerr := (&tokens{b: bytes.TrimPrefix(a, byteOrderMark)}).skip(0)
@@ -46,10 +46,10 @@ func (f *finder) sameValue(x, y []byte) bool {
 	return dx == dy
 }
 
-// part is a member of an object (its key with all escapes resolved) or an element of an array (no key).
+// part is a member of an object, with its decoded key, or an element of an array, without a key.
 type part struct{ key, value []byte }
 
-// descend extends the path as far as one place differs; the values x and y are known to.
+// descend extends the path to the first difference within x and y, which differ.
 func (f *finder) descend(x, y []byte, depth int) {
 	if depth == maxPathDepth || len(x) == 0 || len(y) == 0 || x[0] != y[0] || x[0] != '{' && x[0] != '[' {
 		return

@@ -15,26 +15,26 @@ type Kind string
 // The kinds.
 const (
 	Missing      Kind = "missing"       // the target lacks the document
-	Extra        Kind = "extra"         // the source lacks it
-	Changed      Kind = "different"     // another value
-	SameValue    Kind = "same_value"    // other bytes that mean the same: white space, order of keys, 1.0 for 1
-	OtherRouting Kind = "other_routing" // the id is there under another routing
+	Extra        Kind = "extra"         // the source lacks the document
+	Changed      Kind = "different"     // the values differ
+	SameValue    Kind = "same_value"    // the bytes differ, but not the values: white space, order of keys, 1.0 for 1
+	OtherRouting Kind = "other_routing" // the target has the id with another routing
 	ChangedSince Kind = "changed_since" // one of the last four, written to the target after the migration
 )
 
-// Difference names one document. Shard and Ordinal refer to the source and are zero for an Extra.
+// Difference is a difference of one document. Shard and Ordinal refer to the source and are zero for an Extra.
 type Difference struct {
 	Kind          Kind    `json:"kind"`
-	Change        Kind    `json:"change,omitempty"` // of ChangedSince: what it would be otherwise
+	Change        Kind    `json:"change,omitempty"` // of ChangedSince: the kind of the difference itself
 	ID            string  `json:"id"`
 	Routing       string  `json:"routing,omitempty"`
 	TargetRouting *string `json:"target_routing,omitempty"` // of OtherRouting; "" for none
-	Path          string  `json:"path,omitempty"`           // the first place that differs; "" for the whole document
+	Path          string  `json:"path,omitempty"`           // of the first difference; "" for the whole document
 	Shard         int     `json:"shard"`
 	Ordinal       int64   `json:"ordinal"`
 }
 
-// explain makes a difference a ChangedSince where the target's document was written after the migration.
+// explain makes a difference a ChangedSince if the target's document was written after the migration.
 func (d *Difference) explain(t *entry) {
 	if t.since {
 		d.Change, d.Kind = d.Kind, ChangedSince
@@ -47,13 +47,13 @@ type State string
 // The states, the worst last.
 const (
 	Equal State = "equal"
-	// Since: all that differs was written to the target after the migration.
+	// Since means that all differences were written to the target after the migration.
 	Since         State = "changed_since"
 	NotComparable State = "not_comparable" // ids and routings are equal; sources of the target differ from the sent ones
-	// FailedDocuments: everything else is equal, but documents of the source did not arrive, as the migration has reported, or the
-	// target has others in their place.
+	// FailedDocuments means that all other documents are equal, but documents that the migration reported as failed are missing, or the
+	// target has other documents with their ids.
 	FailedDocuments State = "failed_documents"
-	Unreadable      State = "unreadable" // a part of a side cannot be read, so the rest proves nothing
+	Unreadable      State = "unreadable" // a part of a side cannot be read, so that the rest proves nothing
 	Different       State = "different"
 )
 
@@ -65,15 +65,15 @@ type Index struct {
 	// NotComparable is the reason why the sources of the target differ from the sent ones.
 	NotComparable string   `json:"not_comparable,omitempty"`
 	Note          string   `json:"note,omitempty"`
-	Problems      []string `json:"problems,omitempty"` // what cannot be read, and why
-	// SourceDocuments and TargetDocuments are all documents of both sides, whether they are compared or not: with Options.Sample, too.
-	// Both are numbers of Lucene documents where only those are compared.
+	Problems      []string `json:"problems,omitempty"` // unreadable parts, with reasons
+	// SourceDocuments and TargetDocuments count all documents of both sides, compared or not, also with Options.Sample.
+	// Count sets them to the numbers of Lucene documents.
 	SourceDocuments int64 `json:"source_documents"`
 	TargetDocuments int64 `json:"target_documents"`
-	SourceSide      Tally `json:"source"`       // of the documents that are compared
-	TargetSide      Tally `json:"target_holds"` // likewise
-	// Filtered, Unsent and Failed are documents of the source that are not expected on the target: left out by rules, not
-	// sendable (by reason), and named as failed by the account. FailedThere is the part of Failed that the target has.
+	SourceSide      Tally `json:"source"`       // of the compared documents
+	TargetSide      Tally `json:"target_holds"` // of the compared documents
+	// Filtered, Unsent and Failed count documents of the source that are not expected on the target: left out by rules, not
+	// sendable (by reason), and named as failed by the account. FailedThere counts the documents of Failed that the target has.
 	Filtered    int64            `json:"filtered"`
 	Unsent      map[string]int64 `json:"unsent,omitempty"`
 	Failed      int64            `json:"failed"`
@@ -83,11 +83,11 @@ type Index struct {
 
 	failed [2]Tally // of Failed, by side
 
-	// Fields are fields of the mapping that differ from those that the migration creates.
+	// Fields are the fields whose mapping differs from the mapping that the migration creates.
 	Fields []FieldDifference `json:"fields,omitempty"`
 
 	Counts           map[Kind]int64 `json:"differences,omitempty"` // of the buckets that were read again
-	Overwritten      int64          `json:"overwritten_since"`     // the part of ChangedSince that the source has
+	Overwritten      int64          `json:"overwritten_since"`     // documents of ChangedSince that the source has
 	Differences      []Difference   `json:"documents,omitempty"`   // at most Options.Names
 	Buckets          int            `json:"buckets"`
 	BucketsDifferent int            `json:"buckets_different"`
@@ -97,11 +97,11 @@ type Index struct {
 // FieldDifference is a field that a target index maps to another type than the migration does, or lacks although documents have values of it.
 type FieldDifference struct {
 	Field string `json:"field"`
-	Want  string `json:"want"`          // its type as the migration creates it
-	Has   string `json:"has,omitempty"` // its type on the target; absent: it has no such field
+	Want  string `json:"want"`          // the type that the migration creates
+	Has   string `json:"has,omitempty"` // the type on the target; absent if the field is missing
 }
 
-// NotNamed counts buckets that differ and were not read again, because enough is named or they are too large.
+// NotNamed counts buckets that differ but were not read again, because enough differences are named or they are too large.
 type NotNamed struct {
 	Buckets   int   `json:"buckets"`
 	Documents int64 `json:"documents"` // in them at the source
@@ -114,7 +114,7 @@ func (n *NotNamed) add(c *comparison, buckets []int) {
 	}
 }
 
-// add counts a difference, and keeps it while there are fewer than most.
+// add counts a difference, and keeps it unless most differences are kept already.
 func (x *Index) add(d Difference, most int) {
 	if x.Counts == nil {
 		x.Counts = map[Kind]int64{}
@@ -167,10 +167,10 @@ type Report struct {
 	End      time.Time `json:"end"`
 	Source   string    `json:"source"`
 	Snapshot string    `json:"snapshot,omitempty"`
-	Since    string    `json:"since,omitempty"` // only what changed since this snapshot is compared
+	Since    string    `json:"since,omitempty"` // only changes since this snapshot are compared
 	Target   string    `json:"target"`
 	Quick    bool      `json:"quick,omitempty"`  // only numbers of documents are compared
-	Sample   float64   `json:"sample"`           // the part of all ids that is compared; 1 for all
+	Sample   float64   `json:"sample"`           // the fraction of ids that is compared; 1 for all
 	Strict   bool      `json:"strict,omitempty"` // writes to the target after the migration are differences, too
 	State    State     `json:"state"`            // the worst of all
 	Indices  []*Index  `json:"indices"`
@@ -180,8 +180,9 @@ type Report struct {
 // ranks orders the states, the worst last.
 var ranks = map[State]int{Equal: 0, Since: 1, NotComparable: 2, FailedDocuments: 3, Unreadable: 4, Different: 5}
 
-// Conclude sets the state of the report to the worst state of its indices. It turns differing fields into differences, and with Strict also later
-// writes. It adds a warning for every index with at least half of its documents overwritten since the migration.
+// Conclude sets the state of the report to the worst state of its indices. An index with differing fields, and with Strict an index with
+// later writes, becomes Different. Conclude adds a warning for every index with at least half of its documents overwritten since the
+// migration.
 func (r *Report) Conclude() {
 	r.State = Equal
 	for _, x := range r.Indices {

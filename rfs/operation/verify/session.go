@@ -26,12 +26,12 @@ type Work struct {
 	Store  cms.Store
 	Clock  timing.Clock
 	Holder string        // of this process, unique; the prefix of the names of the holders of its items
-	Dead   []string      // holders of processes that are known to have ended: their leases are not waited for
-	Lease  time.Duration // of an item of the source, the first; DefaultLease
+	Dead   []string      // holders of processes that are known to have ended, whose leases are released
+	Lease  time.Duration // first lease of an item of the source; DefaultLease
 	// Identity is the data that processes must agree on to share the work, in addition to the names of all units and
 	// the options of the Verifier that determine the result.
 	Identity string
-	// Reuse takes the result of a comparison that has ended, unless the target was written to since.
+	// Reuse returns the result of an ended comparison, unless the target was written to since.
 	Reuse bool
 }
 
@@ -60,7 +60,7 @@ const (
 // state is the record of the comparison of a session.
 type state struct {
 	Version  int    `json:"v"`
-	Run      string `json:"run"` // letters; ends the kinds of its items
+	Run      string `json:"run"` // random letters, the suffix of the kinds of its items
 	Identity string `json:"identity"`
 }
 
@@ -68,7 +68,7 @@ type state struct {
 type unitOf struct {
 	Unit
 	root cms.Root               // the first item
-	of   map[string]*comparison // target indices that it may add to
+	of   map[string]*comparison // its target indices
 }
 
 // grouped is a group in the comparison.
@@ -78,7 +78,7 @@ type grouped struct {
 	units [2][]*unitOf
 }
 
-// session is this process's part in a comparison.
+// session is the state of a comparison in this process.
 type session struct {
 	*Verifier
 	records *cms.Leases
@@ -97,9 +97,9 @@ const results = 2
 // kinds of the items, without the run.
 var kinds = [3]string{"verifysource", "verifytarget", "verifyresult"}
 
-// Compare compares all groups, together with every other process that compares them in the same session, and returns their
-// target indices, sorted by name. It returns only errors that leave the result unknown: a target, repository or store that
-// does not answer; ErrNotShared. Permanently unreadable data is part of the result.
+// Compare compares all groups, together with every other process that compares them in the same session, and returns the results of
+// the target indices, sorted by name. It returns only errors that leave the result unknown: from a target, repository or store that
+// does not answer, and ErrNotShared. Permanently unreadable data is part of the result.
 func (v *Verifier) Compare(ctx context.Context, groups []Group) ([]*Index, error) {
 	s := &session{Verifier: v, records: cms.New(cms.Config{Store: v.Work.Store, Clock: v.Work.Clock}).Leases()}
 	for i := range s.turns {
@@ -120,7 +120,7 @@ func (v *Verifier) Compare(ctx context.Context, groups []Group) ([]*Index, error
 	return s.result(ctx)
 }
 
-// look finds out what the target holds, and makes the first items of this process.
+// look queries the target indices, and prepares the first items of all units.
 func (s *session) look(ctx context.Context, groups []Group) error {
 	s.groups = make([]*grouped, len(groups))
 	sorted := slices.SortedFunc(slices.Values(groups), func(a, b Group) int { return slices.Compare(a.Targets, b.Targets) })
@@ -170,7 +170,7 @@ func (x *grouped) add(side int, u Unit, name string, exponent int, of map[string
 	x.units[side] = append(x.units[side], &unitOf{Unit: u, of: of, root: cms.Root{ID: cms.ItemID{Index: cms.IndexFor(name)}, Task: task, Exponent: exponent}})
 }
 
-// exponentFor returns the exponent of a lease that suffices to read the documents in one go.
+// exponentFor returns the exponent of a lease that suffices to read the documents without interruption.
 func exponentFor(initial time.Duration, documents int64) (k int) {
 	for k < timing.MaxExponent && (initial<<k).Seconds()/2 < float64(documents)/documentsPerSecond {
 		k++
@@ -185,7 +185,7 @@ func (w Work) lease() time.Duration {
 	return w.Lease
 }
 
-// identity identifies the compared data and the options of the comparison.
+// identity returns a digest of the compared data and the options of the comparison.
 func (s *session) identity() string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%d %q %g %s %d\n", partVersion, s.Work.Identity, float64(s.Sample), s.Failed.sum, s.Names)
@@ -198,7 +198,7 @@ func (s *session) identity() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// join starts a comparison, or participates in the running one. ended reports that the result is there.
+// join starts a comparison, or joins the running one. ended reports whether the result is available.
 func (s *session) join(ctx context.Context) (ended bool, err error) {
 	locks := &primitive.Locks{Store: s.Work.Store, Clock: s.Work.Clock}
 	lock, err := locks.Acquire(ctx, setupLock, setupLease)
@@ -217,7 +217,7 @@ func (s *session) join(ctx context.Context) (ended bool, err error) {
 	return ended, errors.Join(err, lock.Unlock(late))
 }
 
-// prepare makes this process follow the comparison of the state, or starts another one. Each step may be repeated.
+// prepare joins the recorded comparison, or starts a new one. Each step may be repeated.
 func (s *session) prepare(ctx context.Context) (ended bool, err error) {
 	r, err := s.Work.Store.Record(ctx, stateID)
 	if errors.Is(err, cms.ErrNotFound) {
@@ -244,7 +244,7 @@ func (s *session) prepare(ctx context.Context) (ended bool, err error) {
 	switch {
 	case r.State == stateCompleted && s.Work.Reuse && fits && !changed:
 		return true, nil
-	case r.State == stateCompleted, !is.active && !fits, !is.active && changed && is.named: // some results may come from data that was read before
+	case r.State == stateCompleted, !is.active && !fits, !is.active && changed && is.named: // some results may be from outdated readings
 		return false, s.start(ctx)
 	case !fits:
 		return false, fmt.Errorf("%w: another comparison is in progress in this session, with other settings, failures or indices", ErrNotShared)
@@ -253,7 +253,7 @@ func (s *session) prepare(ctx context.Context) (ended bool, err error) {
 	return false, s.seed(ctx)
 }
 
-// start removes what the comparison of the state has found, if any, and starts a new one. The items of the old one stay: no other
+// start removes the findings of the recorded comparison, if any, and starts a new one. The items of the old one stay: no other
 // comparison meets them.
 func (s *session) start(ctx context.Context) error {
 	s.forget(ctx, "")
@@ -289,7 +289,7 @@ func (s *session) open(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// An item that ends processes is retried without limit: no data is lost by it, and its unit is named in the log.
+		// An item that ends processes is retried without limit: a comparison cannot lose data, and the log names the unit.
 		s.queues[i] = cms.New(cms.Config{Store: store, Kind: kind, Clock: s.Work.Clock, Creator: s.Work.Holder, InitialLease: s.Work.lease(), MaxAttempts: 1 << 20})
 	}
 	return nil
@@ -298,12 +298,12 @@ func (s *session) open(ctx context.Context) error {
 // standing is the state of the items of a comparison.
 type standing struct {
 	roots  [2]map[string]cms.Root // the newest first item of each unit
-	active bool                   // a process is at work
+	active bool                   // a process is working
 	named  bool                   // work on the results has started
-	done   int                    // items
+	done   int                    // completed items
 }
 
-// readItems returns the state of the items. It releases leases of processes that are known to have ended.
+// readItems returns the state of the items. It releases the leases of Work.Dead.
 func (s *session) readItems(ctx context.Context) (is standing, err error) {
 	now, _, err := s.records.Now(ctx)
 	if err != nil {
@@ -337,7 +337,7 @@ func (s *session) readItems(ctx context.Context) (is standing, err error) {
 	return is, nil
 }
 
-// fits reports whether there are items for these units and no others.
+// fits reports whether the items are those for exactly these units.
 func (is standing) fits(groups []*grouped) bool {
 	for side, roots := range is.roots {
 		n := 0
@@ -356,8 +356,8 @@ func (is standing) fits(groups []*grouped) bool {
 	return true
 }
 
-// follow makes the first items those that exist. If no process is at work, units whose content has changed since they were read, or
-// may have, get new ones, with the next number as Shard. changed reports whether there are such units.
+// follow adopts the existing first items. If no process is working, units whose content has changed since they were read, or
+// may have, get new ones, with the next number as Shard. changed reports whether any unit did.
 func (s *session) follow(is standing) (changed bool) {
 	for side := range s.byRoot {
 		s.roots[side], s.byRoot[side] = nil, map[cms.ItemID]*unitOf{}
@@ -378,7 +378,7 @@ func (s *session) follow(is standing) (changed bool) {
 	return changed
 }
 
-// seed creates the first items that do not exist yet.
+// seed creates the missing first items.
 func (s *session) seed(ctx context.Context) error {
 	for i, c := range s.queues {
 		_, err := c.SeedRoots(ctx, slices.Values(s.roots[i]))
@@ -394,7 +394,7 @@ func (s *session) seed(ctx context.Context) error {
 
 func (s *session) resultID(i int) string { return fmt.Sprintf("%s:%s:%d", s.state.Run, resultPart, i) }
 
-// resultPart is the part of the ids of results that other records of a comparison do not have.
+// resultPart distinguishes the ids of results from other records of a comparison.
 const resultPart = "result"
 
 // partID returns the id of the result of an item that ended at an ordinal.

@@ -11,8 +11,8 @@ import (
 	"math/bits"
 )
 
-// Sum is a sum of document digests modulo 2^128. It does not depend on the order of the documents, and a document that is
-// there twice does not cancel itself out.
+// Sum is a sum of document digests modulo 2^128. It does not depend on the order of the documents, and, unlike with XOR, duplicates do
+// not cancel out.
 type Sum struct{ hi, lo uint64 }
 
 func (s *Sum) add(digest *[sha256.Size]byte) {
@@ -33,10 +33,10 @@ func (s Sum) String() string {
 	return hex.EncodeToString(b[:])
 }
 
-// MarshalJSON writes the sum as its text.
+// MarshalJSON returns String as JSON.
 func (s Sum) MarshalJSON() ([]byte, error) { return json.Marshal(s.String()) }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON parses the form of MarshalJSON.
 func (s *Sum) UnmarshalJSON(b []byte) error {
 	var text string
 	if err := json.Unmarshal(b, &text); err != nil {
@@ -106,13 +106,13 @@ func (h *hasher) digest(d *Document) *digests {
 func (h *hasher) sum(into *[sha256.Size]byte, parts ...[]byte) {
 	h.h.Reset()
 	for _, p := range parts {
-		h.h.Write(p) //nolint:errcheck // a hash takes everything
+		h.h.Write(p) //nolint:errcheck // a hash never returns an error
 	}
 	h.h.Sum(into[:0])
 }
 
-// place returns a number of 64 bits that an id alone decides: FNV-1a with the last step of SplitMix64.
-func place(id []byte) uint64 {
+// hashID returns a 64-bit hash of an id: FNV-1a with the last step of SplitMix64.
+func hashID(id []byte) uint64 {
 	h := uint64(14695981039346656037)
 	for _, c := range id {
 		h = (h ^ uint64(c)) * 1099511628211
@@ -122,19 +122,19 @@ func place(id []byte) uint64 {
 	return h ^ h>>31
 }
 
-// Sample is the part of all ids that is compared, between 0 and 1; 0 is all of them. It selects the same ids always.
+// Sample is the fraction of ids that is compared, from 0 to 1; 0 means all. The selection is deterministic.
 type Sample float64
 
-func (s Sample) has(place uint64) bool {
-	return s <= 0 || s >= 1 || float64(place>>11)/(1<<53) < float64(s)
+func (s Sample) has(hash uint64) bool {
+	return s <= 0 || s >= 1 || float64(hash>>11)/(1<<53) < float64(s)
 }
 
 // buckets is the number of buckets of each index, a power of two.
 const buckets = 4096
 
-func bucketOf(place uint64) int { return int(place & (buckets - 1)) }
+func bucketOf(hash uint64) int { return int(hash & (buckets - 1)) }
 
-// table holds the tallies of one side of an index, in all and by bucket. Empty buckets are left out.
+// table is the tallies of one side of an index, in total and by bucket. Empty buckets are left out.
 type table struct {
 	all     Tally
 	buckets map[int]*Tally
@@ -142,7 +142,7 @@ type table struct {
 
 func newTable() *table { return &table{buckets: map[int]*Tally{}} }
 
-// at returns the tally of a bucket, to be changed.
+// at returns the tally of a bucket, for changes.
 func (t *table) at(bucket int) *Tally {
 	b := t.buckets[bucket]
 	if b == nil {
@@ -172,7 +172,7 @@ func (t *table) merge(o *table) {
 	}
 }
 
-// different returns the buckets in which two sides differ; keysOnly leaves the sources out of account.
+// different returns the buckets in which two sides differ; keysOnly ignores the sources.
 func (t *table) different(o *table, keysOnly bool) (all []int) {
 	for i := range buckets {
 		a, b := t.of(i), o.of(i)
@@ -183,7 +183,7 @@ func (t *table) different(o *table, keysOnly bool) (all []int) {
 	return all
 }
 
-// maxFailed bounds the documents that a Failed holds: 50 MB.
+// maxFailed is the maximum number of documents in a Failed, about 50 MB.
 const maxFailed = 1 << 20
 
 // Failed is a set of documents that an account names as failed, by target index and id. They are left out of the
@@ -194,7 +194,7 @@ type Failed struct {
 	sum Sum              // of the keys
 }
 
-// Add adds a document; false when the set is full.
+// Add adds a document; it returns false if the set is full.
 func (f *Failed) Add(index, id string) bool {
 	if f.all == nil {
 		f.all, f.by = map[[16]byte]struct{}{}, map[string]int64{}

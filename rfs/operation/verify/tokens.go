@@ -7,21 +7,21 @@ import (
 	"unicode/utf8"
 )
 
-// errForm marks text that has no canonical form: no JSON, nested deeper than maxDepth, or a number whose exponent has
-// more than maxExponent digits. Such a source is compared by its bytes alone.
+// errForm means that a text has no canonical form: it is not JSON, is nested deeper than maxDepth, or contains a number whose exponent
+// has more than maxExponent digits. Such a source is compared by its bytes.
 var errForm = errors.New("no canonical form")
 
 const (
-	// maxDepth is the deepest nesting that is read: the bound of the parser of OpenSearch.
+	// maxDepth is the maximum nesting, the limit of the parser of OpenSearch.
 	maxDepth = 1000
-	// maxExponent bounds the digits of a number's exponent, so that it can be shifted as an int64.
+	// maxExponent limits the digits of a number's exponent, so that it can be adjusted as an int64.
 	maxExponent = 15
-	// shortText is the number of bytes of a string that are read one by one, which is faster than a search for short ones.
+	// shortText is the number of bytes of a string that are examined individually, which is faster than a search for short strings.
 	shortText = 24
 )
 
-// tokens reads JSON text without building anything. Comments are white space, as they are for the parsers of
-// Elasticsearch and OpenSearch. Bytes of strings are not judged: text that is not UTF-8 stays what it is.
+// tokens parses JSON text without allocating. Comments are white space, as for the parsers of
+// Elasticsearch and OpenSearch. Strings are not validated: bytes that are not UTF-8 stay unchanged.
 type tokens struct {
 	b []byte
 	i int
@@ -44,7 +44,7 @@ func (t *tokens) next() byte {
 	return 0
 }
 
-// comment skips a comment and reports whether there is one.
+// comment skips a comment and reports whether it found one.
 func (t *tokens) comment() bool {
 	rest := t.b[t.i:]
 	switch {
@@ -65,7 +65,7 @@ func (t *tokens) comment() bool {
 	return true
 }
 
-// expect moves behind c.
+// expect moves past c.
 func (t *tokens) expect(c byte) error {
 	if t.next() != c {
 		return errForm
@@ -74,7 +74,7 @@ func (t *tokens) expect(c byte) error {
 	return nil
 }
 
-// list reads the elements between the brackets open and end; element moves behind one.
+// list parses the elements between the brackets open and end; element moves past one.
 func (t *tokens) list(open, end byte, element func() error) error {
 	if t.next() != open {
 		return errForm
@@ -91,7 +91,7 @@ func (t *tokens) list(open, end byte, element func() error) error {
 	return nil
 }
 
-// begin moves past the opening bracket at hand. If the closing one follows, it moves past that too and returns false.
+// begin moves past the opening bracket at t.i. If the closing one follows, it moves past that too and returns false.
 func (t *tokens) begin(end byte) bool {
 	t.i++
 	if t.next() != end {
@@ -101,7 +101,7 @@ func (t *tokens) begin(end byte) bool {
 	return false
 }
 
-// more moves behind what follows an element, and reports whether another element comes.
+// more moves past the comma or bracket after an element, and reports whether another element follows.
 func (t *tokens) more(end byte) (bool, error) {
 	switch t.next() {
 	case ',':
@@ -114,7 +114,7 @@ func (t *tokens) more(end byte) (bool, error) {
 	return false, errForm
 }
 
-// str reads a string and returns the text between its quotes; plain reports that it has no escapes.
+// str parses a string and returns the text between its quotes; plain reports whether it has no escapes.
 func (t *tokens) str() (inner []byte, plain bool, err error) {
 	if t.next() != '"' {
 		return nil, false, errForm
@@ -141,7 +141,7 @@ func (t *tokens) str() (inner []byte, plain bool, err error) {
 	return t.escaped(start, start+escape)
 }
 
-// escaped reads the rest of a string whose text starts at start and has its first escape at j.
+// escaped parses the rest of a string whose text starts at start and has its first escape at j.
 func (t *tokens) escaped(start, j int) (inner []byte, plain bool, err error) {
 	for ; j < len(t.b); j++ {
 		switch t.b[j] {
@@ -167,7 +167,7 @@ func (t *tokens) scalar() []byte {
 	return t.b[start:t.i]
 }
 
-// skip moves behind the value at hand, whose bytes it returns.
+// skip moves past the next value and returns its bytes.
 func (t *tokens) skip(depth int) ([]byte, error) {
 	if depth > maxDepth {
 		return nil, errForm
@@ -202,8 +202,8 @@ func (t *tokens) skip(depth int) ([]byte, error) {
 	return t.b[start:t.i], err
 }
 
-// appendUnescaped appends the text of a string with escapes. A surrogate without its other half is appended in three
-// bytes that no UTF-8 has.
+// appendUnescaped appends the text of a string with decoded escapes. A lone surrogate is appended as three
+// bytes that are not valid UTF-8.
 func appendUnescaped(dst, s []byte) ([]byte, error) {
 	for i := 0; i < len(s); {
 		c := s[i]

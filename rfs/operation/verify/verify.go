@@ -16,16 +16,16 @@ import (
 
 // Document is one document of either side. All slices are borrowed until the reader's next step.
 type Document struct {
-	Index       []byte // target index that it is sent to; ignored on the target's side
+	Index       []byte // its target index; ignored on the target's side
 	ID, Routing []byte
 	Source      []byte
 	Shard       int   // of the source
-	Ordinal     int64 // likewise
+	Ordinal     int64 // of the source
 	Fate        Fate
 	Reason      string // why it is not sent
-	// Version is the highest version that the target's document has if the last round sent it; only Changes uses it.
+	// Version is the highest version that the last round can have given the target's document; only Changes uses it.
 	Version int64
-	// Since reports that the target's document was written after the migration.
+	// Since states that the target's document was written after the migration.
 	Since bool
 }
 
@@ -36,34 +36,34 @@ type Fate uint8
 const (
 	Sent     Fate = iota
 	Filtered      // left out by rules of the user
-	Unsent        // it cannot be sent, for Reason
+	Unsent        // it cannot be sent, because of Reason
 	Gone          // the target must not have it any more; only in Changes
 )
 
-// Unit is a part of one side that is read in one go, such as a shard. Units of one side have no document in common.
+// Unit is a part of one side, such as a shard. Units of one side have no document in common.
 type Unit struct {
 	Name string
 	// Key identifies the content of the unit: units with the same key always have the same content. "" means that the content may change.
 	Key  string
-	Size int64 // in bytes, where it is known without reading; part of what the source is recognised by
-	// Read calls each with every document from an ordinal on, in their order; from is 0 for units of the target. It may be
+	Size int64 // in bytes, if known without reading; part of the identity of the source
+	// Read calls each with every document from an ordinal, in order; from is 0 for units of the target. It may be
 	// repeated. An error of each ends it and is returned.
 	Read func(ctx context.Context, from int64, each func(*Document) error) error
-	// Count returns the number of Lucene documents that live, nested ones included. Only units of the source need it.
+	// Count returns the number of live Lucene documents, including nested ones. Only units of the source need it.
 	Count func(ctx context.Context) (int64, error)
 }
 
-// Group is a set of target indices and everything that sends documents to them.
+// Group is a set of target indices and all sources that send documents to them.
 type Group struct {
 	Targets []string // names, sorted
-	Sources []string // what they come from, to be named in the report
+	Sources []string // names of the sources, for the report
 	Units   []Unit
-	// Uncounted is why numbers of documents of both sides may differ, "" when they may not.
+	// Uncounted is the reason why the numbers of documents of both sides may differ, "" if they may not.
 	Uncounted string
 }
 
-// Join adds a group to groups, together with those that it shares a target with: then shared is why numbers may differ, unless one
-// of them has a reason of its own.
+// Join adds a group to groups, and merges it with the groups that share a target with it. shared is then the Uncounted of the merged
+// group, unless one of the groups has a reason of its own.
 func Join(groups []Group, g Group, shared string) []Group {
 	rest := groups[:0]
 	for _, other := range groups {
@@ -81,10 +81,10 @@ func Join(groups []Group, g Group, shared string) []Group {
 	return append(rest, g)
 }
 
-// Held describes what a target holds under a name.
+// Held describes the content of a target under a name.
 type Held struct {
-	Absent    bool  // there is nothing of that name
-	Documents int64 // about how many
+	Absent    bool  // the name does not exist
+	Documents int64 // approximate number
 	// NotComparable is the reason why sources of the target differ from the sent ones, "" if they do not. If it is set, only ids are compared.
 	NotComparable string
 	Units         []Unit
@@ -92,16 +92,17 @@ type Held struct {
 
 // Target is the cluster that documents were sent to.
 type Target interface {
-	// Look returns the object held under a name.
+	// Look returns the content under a name.
 	Look(ctx context.Context, name string) (Held, error)
-	// Count returns the number of Lucene documents that live under a name, nested ones included, without their replicas.
+	// Count returns the number of live Lucene documents under a name, including nested ones, without replicas; false if the name does
+	// not exist.
 	Count(ctx context.Context, name string) (n int64, there bool, err error)
 }
 
 // Key names a document of the target.
 type Key struct{ Index, ID, Routing string }
 
-// Found describes the document that the target has for a key.
+// Found is the target's document for a key.
 type Found struct {
 	There   bool
 	Version int64
@@ -112,18 +113,19 @@ type Found struct {
 // Options of a Verifier; zero values mean the defaults named there.
 type Options struct {
 	Target Target
-	// Find returns documents of the target in the order of their keys, also those that searches do not find yet; only Changes needs it.
+	// Find returns documents of the target in the order of their keys, including documents that are not yet visible to searches; only
+	// Changes needs it.
 	Find   func(ctx context.Context, keys []Key) ([]Found, error)
-	Work   Work // Count and Changes do without
+	Work   Work // not needed by Count and Changes
 	Sample Sample
 	Failed *Failed // nil: none
-	// Names bounds the differences that are named for each target index; 1000. The others are counted by bucket.
+	// Names is the maximum number of named differences per target index; 1000. Further ones are counted by bucket.
 	Names int
-	// Readers bounds the units of each side that are read at the same time; 2.
+	// Readers is the maximum number of units of each side that are read concurrently; 2.
 	Readers int
-	// Tries bounds the attempts at a unit of the target that is unavailable; 5.
+	// Tries is the maximum number of attempts to read a unit of an unavailable target; 5.
 	Tries int
-	// Pause waits between attempts; nil: the clock of Work does.
+	// Pause blocks between attempts; nil: the clock of Work.
 	Pause func(ctx context.Context, d time.Duration) error
 	Log   *slog.Logger
 }
@@ -131,13 +133,13 @@ type Options struct {
 // Verifier compares groups. It is safe for concurrent use.
 type Verifier struct {
 	Options
-	sources, targets chan struct{} // one place per unit that is read
-	naming           chan struct{} // one place, since naming documents takes memory
+	sources, targets chan struct{} // semaphores for the units being read
+	naming           chan struct{} // mutex, since naming documents takes memory
 	read             [2]atomic.Int64
 	size             [2]atomic.Int64
 }
 
-// New makes a Verifier.
+// New returns a Verifier.
 func New(o Options) *Verifier {
 	if o.Names <= 0 {
 		o.Names = 1000
@@ -160,10 +162,10 @@ func New(o Options) *Verifier {
 	return &Verifier{Options: o, sources: make(chan struct{}, o.Readers), targets: make(chan struct{}, o.Readers), naming: make(chan struct{}, 1)}
 }
 
-// Progress holds the documents and bytes read so far.
+// Progress is the numbers of documents and bytes read so far.
 type Progress struct{ SourceDocuments, SourceBytes, TargetDocuments, TargetBytes int64 }
 
-// Progress returns the documents and bytes read so far, including repeated reads.
+// Progress returns the numbers of documents and bytes read so far, including repeated reads.
 func (v *Verifier) Progress() Progress {
 	return Progress{v.read[ofSource].Load(), v.size[ofSource].Load(), v.read[ofTarget].Load(), v.size[ofTarget].Load()}
 }
@@ -181,7 +183,7 @@ type comparison struct {
 	sides  [2]*table // nil before the first reading of all units has ended
 }
 
-// open makes the tables, as they are before any document is counted.
+// open resets the result and creates empty tables.
 func (c *comparison) open(group Group) {
 	c.result = &Index{Target: c.result.Target, Sources: group.Sources, NotComparable: c.held.NotComparable}
 	if c.held.Absent {
@@ -194,7 +196,7 @@ func (c *comparison) open(group Group) {
 type tallied struct {
 	index     string
 	table     *table
-	documents int64 // all that were read
+	documents int64 // all documents read
 	filtered  int64
 	failed    Tally // of those that the account names as failed
 	unsent    map[string]int64
@@ -219,7 +221,7 @@ func (ts tallies) of(index []byte, among map[string]*comparison) *tallied {
 
 // tally adds one document.
 func (v *Verifier) tally(h *hasher, t *tallied, d *Document) {
-	p := place(d.ID)
+	p := hashID(d.ID)
 	t.documents++
 	switch {
 	case d.Fate == Filtered:
@@ -234,7 +236,7 @@ func (v *Verifier) tally(h *hasher, t *tallied, d *Document) {
 	}
 }
 
-// take adds what a part holds.
+// take adds the contribution of a part.
 func (c *comparison) take(side int, t *tallied) {
 	c.sides[side].merge(t.table)
 	c.result.failed[side].merge(&t.failed)
@@ -254,13 +256,13 @@ func (c *comparison) take(side int, t *tallied) {
 	}
 }
 
-// unreadable reports whether a unit with this error stays unreadable, which is a result.
+// unreadable reports whether the error is permanent, so that it is part of the result.
 func unreadable(err error) bool {
 	return errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fault.ErrUnsupported) || errors.Is(err, fault.ErrRejected)
 }
 
-// readUnit reads a unit when its side has a free place. A unit of the target that is unavailable is read again from its
-// start; begin is called before each attempt.
+// readUnit reads a unit when its side's semaphore is free. It retries from the start if the target is unavailable, and
+// calls begin before each attempt.
 func (v *Verifier) readUnit(ctx context.Context, side int, u Unit, from int64, begin func() func(*Document) error) error {
 	places := v.sources
 	if side == ofTarget {
