@@ -16,7 +16,7 @@ type Account struct {
 	Topic      string      `json:"topic"`
 	Group      string      `json:"group"`
 	Counts     cms.Counts  `json:"counts"` // of all messages below the watermarks
-	Lag        int64       `json:"lag"`    // offsets between the watermarks and the ends, when the leader looked last
+	Lag        int64       `json:"lag"`    // offsets between the watermarks and the ends, at the leader's last check
 	GivenUp    int         `json:"given_up"`
 	Partitions []Partition `json:"partitions"`
 	Plan       Plan        `json:"plan"`
@@ -26,20 +26,20 @@ type Account struct {
 type Partition struct {
 	cms.Item  `json:"-"`
 	Number    int    `json:"partition"`
-	Node      string `json:"node,omitempty"` // to which it is assigned
-	Begin     int64  `json:"begin"`          // where the session started
+	Node      string `json:"node,omitempty"` // node to which it is assigned
+	Begin     int64  `json:"begin"`          // offset at which the session started
 	Watermark int64  `json:"watermark"`      // every message below is in the target, or recorded as failed
-	End       int64  `json:"end"`            // of the partition, when the leader looked last
+	End       int64  `json:"end"`            // of the partition, at the leader's last check
 	Lag       int64  `json:"lag"`
 }
 
-// Stored is the data that a store holds about the stream of a session.
+// Stored is the data of a store about the stream of a session.
 type Stored struct {
 	Records []cms.Record // the state, then the plan; empty before the session has started
 	Items   []cms.Item
 }
 
-// ReadStored reads what the store of a session holds of its stream.
+// ReadStored reads the data of a session's store about its stream.
 func ReadStored(ctx context.Context, c *cms.Coordinator) (s Stored, err error) {
 	for _, id := range []string{stateID, planID} {
 		r, err := c.Store().Record(ctx, id)
@@ -68,7 +68,7 @@ func ReadStored(ctx context.Context, c *cms.Coordinator) (s Stored, err error) {
 	return s, nil
 }
 
-// Read returns the account of the stream of a session; an empty one when it consumes none.
+// Read returns the account of the stream of a session; an empty one if it consumes none.
 func Read(ctx context.Context, c *cms.Coordinator) (Account, error) {
 	s, err := ReadStored(ctx, c)
 	if err != nil {

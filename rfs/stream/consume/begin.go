@@ -12,7 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// stateID and planID name the records of a session: what it consumes, and who consumes it.
+// stateID and planID are the ids of the records of a session's stream: its state and its plan.
 const (
 	stateID = "consume:state"
 	planID  = "consume:plan"
@@ -135,7 +135,7 @@ func (t *Task) cover(ctx context.Context, d Description) (*state, error) {
 	return is, err
 }
 
-// seed makes the items of all partitions.
+// seed creates the items of all partitions.
 func (t *Task) seed(ctx context.Context, s *state) error {
 	_, err := t.items.SeedItems(ctx, func(yield func(cms.ItemID) bool) {
 		for p := range s.Begins {

@@ -17,7 +17,7 @@ type durable struct {
 	committed map[int]int64
 }
 
-// note notes an offset.
+// note sets the durable offset of a partition.
 func (d *durable) note(partition int, offset int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -39,14 +39,15 @@ func (d *durable) due() map[int]int64 {
 	return due
 }
 
-// did notes that offsets are committed.
+// did records committed offsets.
 func (d *durable) did(offsets map[int]int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	maps.Copy(d.committed, offsets)
 }
 
-// commit commits offsets until ctx ends, and then once more. A commit that fails is tried again: offsets are for other tools.
+// commit commits offsets periodically until ctx is done, and then once more. A failed commit is only retried, since offsets are for
+// other tools.
 func (t *Task) commit(ctx context.Context) {
 	for t.Clock.Sleep(ctx, commitInterval) == nil {
 		t.commitOnce(ctx)

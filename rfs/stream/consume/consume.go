@@ -26,13 +26,14 @@ const Kind = "consume"
 // DefaultLease is the lease duration of a partition.
 const DefaultLease = 30 * time.Second
 
-// MaxPartitions bounds the partitions of a stream.
+// MaxPartitions is the maximum number of partitions of a stream.
 const MaxPartitions = 10_000
 
 var errConfig = fault.ErrConfig
 
-// Indices is asked before the first document goes to an index.
+// Indices creates target indices.
 type Indices interface {
+	// Ensure is called before the first document is sent to an index.
 	Ensure(ctx context.Context, name []byte) error
 }
 
@@ -42,14 +43,14 @@ type Session interface {
 	Bind(ctx context.Context, identity map[string]string) error
 }
 
-// Task is one process's part in consuming a stream. All fields but those with a default are needed.
+// Task is the work of one process that consumes a stream. All fields without a default are required.
 type Task struct {
 	Stream  Stream
 	Name    string // of the topic
-	Group   string // whose offsets are committed
+	Group   string // group for which offsets are committed
 	Store   cms.Store
 	Session Session
-	// Intent returns the state of the fleet that the operator wants.
+	// Intent returns the operator's intent for the fleet.
 	Intent  func(ctx context.Context) (session.Intent, error)
 	Clock   timing.Clock
 	Log     *slog.Logger
@@ -58,20 +59,20 @@ type Task struct {
 	Identity    map[string]string
 	Destination engine.Destination
 	Failed      bulk.Recorder
-	Bulk        bulk.Options // bounds of the bodies of one partition
+	Bulk        bulk.Options // limits of the bodies of one partition
 
 	Format        Format // JSON
 	Index         string // of documents that name none
-	Latest        bool   // partitions without a committed offset start at their end, not at their beginning
+	Latest        bool   // partitions without a committed offset start at their end instead of their start
 	IncludeSystem bool   // documents for indices that start with a dot are not left out
-	MaxSource     int64  // the longest value that is sent, in bytes; 0: any
-	UntilEnd      bool   // ends once all messages are consumed that existed when it started
+	MaxSource     int64  // maximum length of a value that is sent, in bytes; 0: no limit
+	UntilEnd      bool   // Run returns once all messages are consumed that existed when it started
 	Lease         time.Duration
-	SkewTolerance time.Duration // how far the clock may be off the store's; 0: any
-	Linger        time.Duration // how long a body waits for more messages; 1 s
-	Unavailable   time.Duration // how long store, brokers or target may not answer; bulk.DefaultStallTimeout
-	Token         string        // names this process; a random one when empty
-	Node          string        // the machine, for people
+	SkewTolerance time.Duration // maximum difference between the clock and the store's; 0: any
+	Linger        time.Duration // time that a body waits for more messages; 1 s
+	Unavailable   time.Duration // tolerated outage of store, brokers or target; bulk.DefaultStallTimeout
+	Token         string        // id of this process; "": a random one
+	Node          string        // name of the machine, for output
 
 	items   *cms.Coordinator
 	nodes   *primitive.Nodes
@@ -90,10 +91,10 @@ type seen struct{ documents, failed, bytes, running atomic.Int64 }
 // Own is the work of this process; messages that were read repeatedly count repeatedly.
 type Own struct {
 	Documents, Failed, Bytes int64
-	Running                  int64 // partitions that it has
+	Running                  int64 // number of partitions in progress
 }
 
-// Own returns what this process did.
+// Own returns the work of this process so far.
 func (t *Task) Own() Own {
 	return Own{Documents: t.seen.documents.Load(), Failed: t.seen.failed.Load(), Bytes: t.seen.bytes.Load(), Running: t.seen.running.Load()}
 }
@@ -133,11 +134,11 @@ func (t *Task) prepare(ctx context.Context) error {
 	return nil
 }
 
-// recordTime is the minimum time between two records of progress of a process, for each of its partitions: it writes 10 a second.
+// recordTime is the minimum interval between two records of progress of a process: it writes at most 10 a second.
 const recordTime = 100 * time.Millisecond
 
-// runnerOf returns the runner of a process with the given number of partitions. After a kill, everything sent since the last
-// record is sent again, so with few partitions each is recorded every half second.
+// runnerOf returns the runner of a process with the given number of partitions. After a kill, all messages since the last
+// record are sent again, so with few partitions each is recorded every half second.
 func (t *Task) runnerOf(partitions int) *engine.Runner {
 	r := *t.runner
 	r.RecordEvery = min(t.Lease/3, max(recordTime*time.Duration(partitions), 5*recordTime))
@@ -147,8 +148,8 @@ func (t *Task) runnerOf(partitions int) *engine.Runner {
 // beat is the heartbeat interval of a process.
 func (t *Task) beat() time.Duration { return max(t.Lease/6, time.Second) }
 
-// Run participates until ctx ends, all messages are consumed with UntilEnd (no error then), or this process cannot
-// continue. It may be called once.
+// Run consumes messages until ctx is done, this process cannot continue, or, with UntilEnd, all messages are consumed (then without
+// an error). It may be called once.
 func (t *Task) Run(outer context.Context) (Account, error) {
 	err := t.prepare(outer)
 	if err == nil {
@@ -169,13 +170,13 @@ func (t *Task) Run(outer context.Context) (Account, error) {
 	return a, err
 }
 
-// lastTimeout bounds the last requests of a process that ends.
+// lastTimeout limits the last requests of a process that ends.
 const lastTimeout = 5 * time.Second
 
-// errEnd ends a process that has consumed all that was there.
+// errEnd ends a process that has consumed all messages, with UntilEnd.
 var errEnd = errors.New("everything is consumed")
 
-// takePart works until ctx ends or something fails, and leaves the list of nodes.
+// takePart works until ctx is done or an error occurs, and then leaves the list of nodes.
 func (t *Task) takePart(outer context.Context) error {
 	all, ctx := errgroup.WithContext(outer)
 	committing, stop := context.WithCancel(context.WithoutCancel(outer))
@@ -189,7 +190,7 @@ func (t *Task) takePart(outer context.Context) error {
 	}
 	err := all.Wait()
 	stop()
-	<-committed // what the last leases did, too
+	<-committed // including the offsets of the last leases
 	last, cancel := context.WithTimeout(context.WithoutCancel(outer), lastTimeout)
 	defer cancel()
 	if werr := t.nodes.Withdraw(last, t.Token); werr != nil {
@@ -213,7 +214,7 @@ func (t *Task) advertise(ctx context.Context) error {
 	}
 }
 
-// mends reports whether waiting may mend an error: store, brokers or target did not answer, within the time of a lease for example,
+// mends reports whether an error may be temporary: store, brokers or target did not answer, for example within a lease,
 // or another process was faster.
 func mends(err error) bool {
 	return errors.Is(err, fault.ErrUnavailable) || errors.Is(err, cms.ErrConflict) || errors.Is(err, context.DeadlineExceeded)
@@ -225,7 +226,7 @@ func (t *Task) retry(ctx context.Context, f func(context.Context) error) error {
 	return outage.Do(ctx, time.Second, t.Clock.Sleep, f)
 }
 
-// outage returns a measure of the time without an answer, whose beginning is logged.
+// outage returns a retry.Outage that logs the start of an outage.
 func (t *Task) outage(msg string, attrs ...any) *retry.Outage {
 	return &retry.Outage{Limit: t.Unavailable, Now: func() time.Duration { return t.Clock.Read().Mono }, Passes: mends, Begins: func(err error) {
 		t.Log.Warn(msg, append(attrs, "error", err, "for_at_most", t.Unavailable)...)
@@ -240,7 +241,7 @@ func (t *Task) awaitEnd(ctx context.Context) error {
 		}
 		a, err := Read(ctx, t.items)
 		if err != nil {
-			continue // the parts give up when the store does not answer
+			continue // the other goroutines give up if the store does not answer
 		}
 		if a.reached(t.until) {
 			return errEnd

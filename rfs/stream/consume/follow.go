@@ -51,7 +51,7 @@ func (t *Task) follow(ctx context.Context) error {
 	}
 }
 
-// wanted returns the partitions that this process is to work on: none while the operator wants the session paused or drained.
+// wanted returns the partitions assigned to this process; none while the session is paused or drained.
 func (t *Task) wanted(ctx context.Context) ([]int, error) {
 	intent, err := t.Intent(ctx)
 	if err != nil {
@@ -78,7 +78,7 @@ func (t *Task) wanted(ctx context.Context) ([]int, error) {
 	return mine, nil
 }
 
-// change stops the partitions that are not wanted any more, and then starts those that are.
+// change stops the partitions that are not in wanted, and then starts the new ones.
 func (t *Task) change(ctx context.Context, parts map[int]running, wanted []int, fail context.CancelCauseFunc) {
 	var stopped []running
 	for p, r := range parts {
@@ -110,7 +110,7 @@ func (t *Task) change(ctx context.Context, parts map[int]running, wanted []int, 
 	}
 }
 
-// work leases a partition again and again, until ctx ends or nothing can be done any more.
+// work leases a partition repeatedly, until ctx is done or a permanent error occurs.
 func (t *Task) work(ctx context.Context, partition int, runner *engine.Runner) error {
 	id := cms.ItemID{Kind: Kind, Index: t.Name, Shard: partition, Cursor: (*t.begins.Load())[partition]}
 	outage := t.outage("a partition has to wait", "partition", partition)
@@ -120,7 +120,7 @@ func (t *Task) work(ctx context.Context, partition int, runner *engine.Runner) e
 		var none *cms.NoneAvailable
 		switch {
 		case ctx.Err() != nil:
-		case errors.As(err, &none): // the former holder has yet to stop, or to be found dead
+		case errors.As(err, &none): // the previous holder has yet to stop, or its lease to end
 			pause = planInterval / 2
 		case errors.Is(err, cms.ErrAllDone): // FAILED, until an operator opens it again
 			pause = 10 * planInterval
@@ -141,7 +141,7 @@ func (t *Task) work(ctx context.Context, partition int, runner *engine.Runner) e
 	return nil
 }
 
-// once leases a partition and works on it until the lease is over. The progress of the lease ends an outage.
+// once leases a partition and works on it until the lease ends. Progress of the lease ends an outage.
 func (t *Task) once(ctx context.Context, id cms.ItemID, runner *engine.Runner, outage *retry.Outage) error {
 	lease, err := t.items.AcquireItem(ctx, id, t.Token)
 	if err != nil {

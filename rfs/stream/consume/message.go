@@ -18,23 +18,23 @@ type Format string
 // The formats.
 const (
 	JSON Format = "json" // a document; its id is the key of the message
-	Bulk Format = "bulk" // one action line and, unless it deletes, one source line, as the bulk interface takes them
+	Bulk Format = "bulk" // one action line and, unless it is a deletion, one source line, as in a bulk request
 )
 
 // Reasons of messages that fail before they are sent.
 const (
-	BadMessage doc.Reason = "bad_message" // the value is not of the format
-	NoKey      doc.Reason = "no_key"      // a tombstone without a key deletes nothing
+	BadMessage doc.Reason = "bad_message" // the value is not in the format
+	NoKey      doc.Reason = "no_key"      // a tombstone without a key deletes no document
 )
 
-// reader makes documents of messages.
+// reader converts messages to documents.
 type reader struct {
 	topic     string
 	partition int
 	format    Format
 	index     []byte // of documents that name none
 	system    bool   // documents for indices that start with a dot are not left out
-	longest   int64  // source, in bytes; 0: any
+	longest   int64  // maximum length of a source in bytes; 0: no limit
 
 	action doc.Action
 	line   []byte
@@ -51,7 +51,7 @@ const (
 	filtered
 )
 
-// read makes a document of a message, or the record of its failure. Both are borrowed until the next call.
+// read returns the document of a message, or its failure. Both are borrowed until the next call.
 func (r *reader) read(m Message) (outcome, *doc.Document, doc.Failure) {
 	r.doc = doc.Document{Ordinal: m.Offset, Index: r.index}
 	reason, detail := r.parse(m)
@@ -74,12 +74,12 @@ func (r *reader) read(m Message) (outcome, *doc.Document, doc.Failure) {
 	return failing, nil, f
 }
 
-// place names a message.
+// place returns the position of a message, for errors.
 func (r *reader) place(offset int64) string {
 	return fmt.Sprintf("topic %s, partition %d, offset %d: ", r.topic, r.partition, offset)
 }
 
-// parse reads a message into r.doc. The reason is why it cannot be sent, "" when it can.
+// parse parses a message into r.doc. It returns the reason why it cannot be sent, "" if it can.
 func (r *reader) parse(m Message) (reason doc.Reason, detail string) {
 	switch {
 	case m.Value == nil:
@@ -96,7 +96,7 @@ func (r *reader) parse(m Message) (reason doc.Reason, detail string) {
 	return r.source(m.Value)
 }
 
-// keyed takes the key of a message as the id of its document. A message without one has an id of its place.
+// keyed sets the id of a document to the key of its message, or to idOf if it has none.
 func (r *reader) keyed(m Message) (doc.Reason, string) {
 	switch {
 	case len(m.Key) == 0 && r.doc.Delete:
@@ -112,7 +112,7 @@ func (r *reader) keyed(m Message) (doc.Reason, string) {
 	return "", ""
 }
 
-// idOf returns the id of a document without one: the same each time the message is read. It is 20 characters of base64url: 120
+// idOf returns the id for a message without a key, which is the same each time the message is read: 20 characters of base64url, for 120
 // bits of the SHA-256 of topic, a zero byte, partition and offset (8 bytes each, big-endian).
 func (r *reader) idOf(offset int64) []byte {
 	b := binary.BigEndian.AppendUint64(append([]byte(r.topic), 0), uint64(r.partition))
@@ -121,7 +121,7 @@ func (r *reader) idOf(offset int64) []byte {
 	return r.id
 }
 
-// source takes a value as the source of the document.
+// source sets the source of the document to a value.
 func (r *reader) source(value []byte) (doc.Reason, string) {
 	if b := doc.TrimSpace(value); len(b) == 0 || b[0] != '{' {
 		return BadMessage, "the value is not a JSON object"
@@ -134,7 +134,7 @@ func (r *reader) source(value []byte) (doc.Reason, string) {
 	return "", ""
 }
 
-// parseBulk reads a value of the format Bulk.
+// parseBulk parses a value of the format Bulk.
 func (r *reader) parseBulk(m Message) (doc.Reason, string) {
 	action, rest, _ := bytes.Cut(m.Value, []byte("\n"))
 	if !r.action.Parse(bytes.TrimSuffix(action, []byte("\r"))) {

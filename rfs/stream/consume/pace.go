@@ -9,21 +9,21 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 )
 
-// Bounds of a pace.
+// Limits of a pace.
 const (
 	firstBody = 64 << 10 // bytes of a body before the first answer
 	leastBody = 16 << 10
-	// longestAnswer is the longest time for a response, longestPart the same as a part of a lease.
+	// The maximum time for a response is longestAnswer, or a lease divided by longestPart if that is shorter.
 	longestAnswer = time.Second
 	longestPart   = 20
 )
 
-// pace bounds the bodies of a process so that each is answered within a part of a lease: bodies without a response when the
+// pace limits the bodies of a process so that each is answered within a part of a lease: bodies without a response when the
 // lease or the process ends are sent again. It is safe for concurrent use.
 type pace struct {
-	bounds  bulk.Bounds // of the process; nil: no bounds
-	most    int         // bytes of a body
-	under   int         // concurrent bodies of a partition, without bounds
+	bounds  bulk.Bounds // of the process; nil: none
+	most    int         // maximum bytes of a body
+	under   int         // maximum concurrent bodies of a partition, without bounds
 	running func() int64
 	clock   timing.Clock
 	within  time.Duration
@@ -44,7 +44,7 @@ func newPace(o bulk.Options, lease time.Duration, clock timing.Clock, running fu
 	return p
 }
 
-// Bytes returns how long a body may be.
+// Bytes returns the maximum length of a body.
 func (p *pace) Bytes() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -19,7 +19,7 @@ type Plan struct {
 	Version int     `json:"v"`
 	Changes int64   `json:"changes"` // how often partitions were assigned
 	Nodes   []Node  `json:"nodes"`   // in order of their tokens
-	Ends    []int64 `json:"ends"`    // of the partitions, when the leader looked last
+	Ends    []int64 `json:"ends"`    // of the partitions, at the leader's last check
 }
 
 // Node is a process of the session.
@@ -66,8 +66,8 @@ func decodePlan(r cms.Record) (p Plan, err error) {
 	return p, nil
 }
 
-// assign divides partitions among nodes: their numbers differ by one at most, and as many partitions as possible stay where
-// they are in before.
+// assign divides partitions among nodes. The numbers of partitions per node differ by at most one, and as many partitions as possible
+// keep their node in before.
 func assign(before Plan, nodes []primitive.Node, partitions int) []Node {
 	all := make([]Node, 0, len(nodes))
 	taken := make([]bool, partitions)
@@ -84,7 +84,7 @@ func assign(before Plan, nodes []primitive.Node, partitions int) []Node {
 	if len(all) == 0 {
 		return nil
 	}
-	slices.SortFunc(all, func(a, b Node) int { // those that have most keep most
+	slices.SortFunc(all, func(a, b Node) int { // nodes with most partitions keep most
 		return cmp.Or(cmp.Compare(len(b.Partitions), len(a.Partitions)), cmp.Compare(a.Token, b.Token))
 	})
 	quota := func(i int) int {
@@ -113,7 +113,7 @@ func assign(before Plan, nodes []primitive.Node, partitions int) []Node {
 	return all
 }
 
-// lead assigns partitions whenever this process is the leader, until ctx ends or something is wrong that waiting does not mend.
+// lead assigns partitions whenever this process is the leader, until ctx is done or a permanent error occurs.
 func (t *Task) lead(ctx context.Context) error {
 	locks := &primitive.Locks{Store: t.Store, Clock: t.Clock}
 	for {
@@ -130,7 +130,7 @@ func (t *Task) lead(ctx context.Context) error {
 	}
 }
 
-// leadOn assigns partitions as nodes come and go, as long as this process leads.
+// leadOn assigns partitions as nodes join and leave, as long as this process leads.
 func (t *Task) leadOn(ctx context.Context) error {
 	for {
 		err := t.arrange(ctx)
@@ -148,7 +148,7 @@ func (t *Task) leadOn(ctx context.Context) error {
 	}
 }
 
-// arrange assigns all partitions to the nodes that are alive, unless they are.
+// arrange assigns all partitions to the live nodes, unless they already are.
 func (t *Task) arrange(ctx context.Context) error {
 	if err := t.nodes.Expire(ctx, t.Lease); err != nil {
 		return err

@@ -12,13 +12,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 )
 
-// part is the source of the item of a partition: its messages from an offset on.
+// part is the source of the item of a partition: its messages from an offset.
 type part struct{ *Task }
 
 // Bytes returns 0, since the size of a partition is unknown.
 func (part) Bytes(cms.ItemID) int64 { return 0 }
 
-// reading is a partition that is read.
+// reading is an open partition.
 type reading struct {
 	*Task
 	reader
@@ -26,7 +26,7 @@ type reading struct {
 	next     []Message
 }
 
-// Open opens the partition from opts.From on.
+// Open opens the partition at the offset opts.From.
 func (p part) Open(ctx context.Context, id cms.ItemID, opts *bulk.Options) (engine.Reading, error) {
 	opts.Index, opts.Shard, opts.Ordered, opts.Existing = p.Name, id.Shard, true, bulk.Overwrite
 	if opts.MaxAge = p.Linger; opts.MaxAge <= 0 {
@@ -46,7 +46,7 @@ func (p part) Open(ctx context.Context, id cms.ItemID, opts *bulk.Options) (engi
 	if err != nil {
 		return nil, err
 	}
-	p.durable.note(id.Shard, opts.From) // a former holder may have died before it committed this
+	p.durable.note(id.Shard, opts.From) // the previous holder may have died before it committed this
 	return &reading{
 		Task: p.Task, messages: messages,
 		reader: reader{topic: p.Name, partition: id.Shard, format: p.Format, index: []byte(p.Index), system: p.IncludeSystem, longest: p.MaxSource},
@@ -59,7 +59,7 @@ func (r *reading) Wrap(opts *bulk.Options) {
 	opts.Recorder = &recorder{Recorder: opts.Recorder, r: &reader{topic: r.topic, partition: r.partition}, task: r.Task}
 }
 
-// Next passes the next message on. If none arrives for a moment, buffered documents are sent.
+// Next passes the next message to the sink. If none arrives for a moment, it sends the buffered documents.
 func (r *reading) Next(ctx context.Context, to *engine.Sink, _ int) (err error) {
 	if len(r.next) == 0 {
 		if r.next, err = r.messages.Next(ctx); err != nil {
@@ -94,7 +94,7 @@ func (r *reading) Next(ctx context.Context, to *engine.Sink, _ int) (err error) 
 // End returns engine.Unknown, since a stream has no end.
 func (*reading) End() int64 { return engine.Unknown }
 
-// Checks notes the watermark, which is durable, for the group.
+// Checks records the watermark, which is durable, for the next commit. It returns no checks.
 func (r *reading) Checks(watermark int64, _, _ time.Duration) (json.RawMessage, error) {
 	r.durable.note(r.partition, watermark)
 	return nil, nil
@@ -106,7 +106,7 @@ func (r *reading) Close() error {
 	return nil
 }
 
-// recorder adds to failures of the target where their messages are.
+// recorder adds the positions of messages to rejections of the target.
 type recorder struct {
 	bulk.Recorder
 	r    *reader
@@ -127,7 +127,8 @@ func (r *recorder) Record(ctx context.Context, failures []doc.Failure) error {
 	return nil
 }
 
-// within refuses an offset that the partition does not have any more, or not yet: messages were lost, or the topic is another one.
+// within returns an error for an offset that the partition does not have any more, or not yet: messages were lost, or the topic was
+// replaced.
 func (t *Task) within(d Description, partition int, from int64) error {
 	if partition >= len(d.Partitions) {
 		return configError("topic %s has %d partitions, this session consumes partition %d: %s", t.Name, len(d.Partitions), partition, otherTopic)
@@ -144,7 +145,7 @@ func (t *Task) within(d Description, partition int, from int64) error {
 
 const otherTopic = "the topic was deleted and made again, or messages were lost. No message is skipped: start another session with another --session-name"
 
-// same refuses a topic that is not the one of the session.
+// same returns an error for a topic with another id than the session's.
 func (t *Task) same(d Description) error {
 	if d.ID == t.topicID {
 		return nil

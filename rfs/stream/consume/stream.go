@@ -2,13 +2,12 @@ package consume
 
 import "context"
 
-// Stream is the source of a session: a topic, whose partitions are read by offsets. *kafka.Topic implements it.
-// Errors: fault.ErrUnavailable while the brokers do not answer; fault.ErrConfig for errors that the user has to
-// correct.
+// Stream is the source of a session: a topic whose partitions are read by offsets. *kafka.Topic implements it.
+// Errors are fault.ErrUnavailable while the brokers do not answer, and fault.ErrConfig if the user must correct them.
 type Stream interface {
-	// Describe returns the stream as it is now.
+	// Describe returns the current description of the stream.
 	Describe(ctx context.Context) (Description, error)
-	// Open reads a partition from an offset on.
+	// Open opens a partition at an offset.
 	Open(ctx context.Context, partition int, from int64) (Messages, error)
 	// Committed returns the offsets that the group has committed, by partition.
 	Committed(ctx context.Context) (map[int]int64, error)
@@ -16,13 +15,13 @@ type Stream interface {
 	Commit(ctx context.Context, offsets map[int]int64) error
 }
 
-// Description is a stream at a moment.
+// Description describes a stream at one moment.
 type Description struct {
-	ID         string // of the topic: another one with the same name has another
+	ID         string // of the topic; it distinguishes topics of the same name
 	Partitions []Range
 }
 
-// Range holds the offsets of a partition: [Begin, End).
+// Range is the range of a partition's offsets: [Begin, End).
 type Range struct {
 	Begin int64 `json:"begin"`
 	End   int64 `json:"end"`
@@ -30,10 +29,10 @@ type Range struct {
 
 // Messages is an open partition. It is used by one goroutine.
 type Messages interface {
-	// Next returns the next messages in order of their offsets, none when there were none for a moment. They are borrowed until
+	// Next returns the next messages in order of their offsets, or none if none arrived for a moment. They are borrowed until
 	// the next call.
 	Next(ctx context.Context) ([]Message, error)
-	// Close gives everything back.
+	// Close releases all resources.
 	Close()
 }
 
@@ -42,5 +41,5 @@ type Message struct {
 	Offset int64
 	Key    []byte // nil: none
 	Value  []byte // nil: a tombstone
-	Mark   bool   // written by the broker, such as the end of a transaction: no message of the topic's users
+	Mark   bool   // a control record of the broker, such as the end of a transaction
 }
