@@ -9,22 +9,22 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// watchedConn is a connection to a broker whose answers with messages are looked at before the client reads them. Requests and
-// answers have their length in 4 bytes before them. A request then has kind 2, version 2, number 4; an answer that number.
+// watchedConn is a connection to a broker that inspects answers with messages before the client reads them. Requests and
+// answers start with their length in 4 bytes, followed in a request by kind 2, version 2 and correlation id 4, in an answer by that id.
 type watchedConn struct {
 	net.Conn
 
-	most   int64 // longest answer that is looked at: the client refuses a longer one
+	most   int64 // maximum length of an inspected answer: the client rejects longer ones
 	answer func(body []byte, version int16) error
 
 	mu      sync.Mutex
-	fetches map[uint32]int16 // versions of requests for messages, by number
+	fetches map[uint32]int16 // versions of requests for messages, by correlation id
 
-	head []byte // of the request that is written: its length, kind, version and number
-	skip int64  // bytes that are left of that request
+	head []byte // of the current request: its length, kind, version and correlation id
+	skip int64  // remaining bytes of that request
 
-	ready []byte // of an answer, for the client
-	pass  int64  // bytes of an answer that follow as they are
+	ready []byte // bytes of an answer for the client
+	pass  int64  // remaining bytes of an answer to pass unchanged
 }
 
 const (
@@ -33,7 +33,7 @@ const (
 	answerHead  = lengthSize + 4
 )
 
-// Write passes a request on, and notes what it asks for.
+// Write writes to the broker, and records requests for messages.
 func (c *watchedConn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	for p = p[:n]; len(p) > 0; {
@@ -57,7 +57,7 @@ func (c *watchedConn) Write(p []byte) (int, error) {
 			c.mu.Unlock()
 		}
 		c.skip = lengthSize + length - int64(len(c.head))
-		if c.skip < 0 { // no request of a broker is that short: the rest cannot be followed
+		if c.skip < 0 { // not a valid request: the rest cannot be followed
 			c.skip = 0
 		}
 		c.head = c.head[:0]
@@ -65,7 +65,7 @@ func (c *watchedConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Read returns what the broker sends. Of an answer with messages nothing is returned before it was looked at.
+// Read returns data of the broker. It returns an answer with messages only after it was inspected.
 func (c *watchedConn) Read(p []byte) (int, error) {
 	if len(c.ready) == 0 && c.pass == 0 {
 		if err := c.next(); err != nil {
@@ -87,7 +87,7 @@ func (c *watchedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// next reads the head of an answer, and all of one with messages.
+// next reads the head of an answer, and inspects the whole answer if it has messages.
 func (c *watchedConn) next() error {
 	head := make([]byte, lengthSize, answerHead)
 	if _, err := io.ReadFull(c.Conn, head); err != nil {

@@ -12,18 +12,18 @@ import (
 	"github.com/rfsd/rfsd/rfs/stream/consume"
 )
 
-// messages is an open partition, with connections of its own: a partition whose messages are not taken keeps no other from
-// being read, and asks for no more than one answer ahead.
+// messages is an open partition, with connections of its own, so that a partition whose messages are not consumed does not block
+// others. It requests at most one answer ahead.
 type messages struct {
 	topic     *Topic
 	partition int
 	client    *kgo.Client
 	unpack    *unpacker
-	end       context.CancelFunc // of what waits for memory
+	end       context.CancelFunc // ends the wait for memory
 	batch     []consume.Message
 }
 
-// Open reads a partition from an offset on.
+// Open opens a partition at an offset.
 func (t *Topic) Open(_ context.Context, partition int, from int64) (consume.Messages, error) {
 	bounded, ok := t.client.OptValue(kgo.WithDecompressor).(kgo.Decompressor)
 	if !ok {
@@ -52,7 +52,7 @@ func (t *Topic) Open(_ context.Context, partition int, from int64) (consume.Mess
 	return &messages{topic: t, partition: partition, client: client, unpack: unpack, end: end}, nil
 }
 
-// Next returns the next messages, none when there were none for a moment.
+// Next returns the next messages, or none if none arrived within pollTimeout.
 func (m *messages) Next(ctx context.Context) ([]consume.Message, error) {
 	if refused := m.topic.refused.Load(); refused != nil {
 		return nil, *refused
@@ -69,7 +69,7 @@ func (m *messages) Next(ctx context.Context) ([]consume.Message, error) {
 	if failed == nil && ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	if failed != nil && !errors.Is(failed, errUnpacked) { // nothing of that answer was a message, such as aborted ones: the next answer continues
+	if failed != nil && !errors.Is(failed, errUnpacked) { // that answer had no messages, except for example aborted ones: the next answer continues
 		return nil, m.classify(ctx, failed)
 	}
 	m.batch = m.batch[:0]

@@ -30,24 +30,24 @@ type Config struct {
 	Topic   string
 	Group   string
 	TLS     *tls.Config // nil: none
-	// Mechanism is PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512; "": no authentication. Credentials are sent to Brokers only, over TLS
-	// unless PlainLoopback permits them without on loopback.
+	// Mechanism is PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512; "": no authentication. Credentials are sent only to Brokers, and only over
+	// TLS unless PlainLoopback permits plain connections to loopback addresses.
 	Mechanism          string
 	Username, Password string
 	PlainLoopback      bool
-	Fetch              int64  // bytes that are asked for at a time, for each partition
-	Batch              int64  // longest batch that is taken, in bytes as it arrives and unpacked; at least Fetch
+	Fetch              int64  // requested bytes per answer, for each partition
+	Batch              int64  // maximum length of a batch in bytes, as received and decompressed; at least Fetch
 	Client             string // id of the client in the broker's logs
 }
 
 const (
 	dialTimeout    = 10 * time.Second
 	requestTimeout = 20 * time.Second
-	// pollTimeout is the longest wait for messages at a time.
+	// pollTimeout is the maximum time that Next waits for messages.
 	pollTimeout = 250 * time.Millisecond
-	// maxPoll is the number of messages returned at a time.
+	// maxPoll is the maximum number of messages that Next returns.
 	maxPoll = 2000
-	// latest and earliest are the times by which Kafka names the ends of a partition.
+	// latest and earliest are the special timestamps in Kafka's requests for the end and the start of a partition.
 	latest, earliest = -1, -2
 	readCommitted    = 1
 )
@@ -55,15 +55,15 @@ const (
 // Topic is a consume.Stream.
 type Topic struct {
 	conf   Config
-	client *kgo.Client // of everything but messages
-	unfold *unfolding  // what messages take
-	// refused is why a connection was refused, or an answer not taken, which waiting does not mend.
+	client *kgo.Client // for all requests except for messages
+	unfold *unfolding  // memory of messages
+	// refused is the permanent error for a refused connection or a rejected answer.
 	refused atomic.Pointer[error]
 }
 
 var _ consume.Stream = (*Topic)(nil)
 
-// New returns a Topic. It connects to nothing. A fault.ErrConfig for credentials that would be sent in the clear.
+// New returns a Topic without connecting. It returns fault.ErrConfig for credentials that would be sent in the clear.
 func New(conf Config) (*Topic, error) {
 	if conf.Mechanism != "" && conf.TLS == nil {
 		if !conf.PlainLoopback {
@@ -97,7 +97,7 @@ func (t *Topic) Close() error {
 func (t *Topic) options() []kgo.Opt {
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(t.conf.Brokers...), kgo.ClientID(t.conf.Client), kgo.Dialer(t.dial), kgo.RetryTimeout(requestTimeout), kgo.RequestTimeoutOverhead(dialTimeout),
-		kgo.MaxVersions(kversion.V3_9_0()), // later versions name topics by ids only
+		kgo.MaxVersions(kversion.V3_9_0()), // later versions identify topics by ids only
 		kgo.MetadataMinAge(time.Second), kgo.DisableClientMetrics(), kgo.WithHooks(t),
 		kgo.FetchMaxBytes(int32(t.conf.Fetch)), kgo.FetchMaxPartitionBytes(int32(t.conf.Fetch)), kgo.BrokerMaxReadBytes(int32(t.readBytes())),
 		kgo.MaxDecompressBatchBytes(int(t.conf.Batch)),
@@ -108,7 +108,7 @@ func (t *Topic) options() []kgo.Opt {
 	return opts
 }
 
-// readBytes returns the longest answer that is read, in bytes.
+// readBytes returns the maximum length of an answer, in bytes.
 func (t *Topic) readBytes() int64 { return min(t.conf.Batch+overhead, 1<<30) }
 
 // overhead is the size of an answer without its messages, in bytes.
@@ -127,7 +127,7 @@ func (t *Topic) mechanism() sasl.Mechanism {
 	return nil
 }
 
-// dial connects to a broker. With credentials it has to be one of those that are configured: a broker may advertise any address.
+// dial connects to a broker. With credentials the address must be configured, since a broker may advertise any address.
 func (t *Topic) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if t.conf.Mechanism != "" && !slices.Contains(t.conf.Brokers, address) {
 		return nil, t.refuse(fmt.Errorf("a broker advertises the address %s, which --brokers does not name: credentials are sent to the brokers that it names only: %w", address, fault.ErrConfig))
@@ -145,20 +145,20 @@ func (t *Topic) dial(ctx context.Context, network, address string) (net.Conn, er
 	return conn, err
 }
 
-// refuse keeps an error that waiting does not mend: the client would try again without a word.
+// refuse stores a permanent error and returns it. The client itself would retry silently.
 func (t *Topic) refuse(err error) error {
 	t.refused.Store(&err)
 	return err
 }
 
-// OnBrokerRead notices answers that are longer than is permitted. It is called by the client.
+// OnBrokerRead detects answers that are too long. The client calls it.
 func (t *Topic) OnBrokerRead(_ kgo.BrokerMetadata, _ int16, _ int, _, _ time.Duration, err error) {
 	if err != nil && strings.Contains(err.Error(), "invalid large response size") {
 		_ = t.refuse(fmt.Errorf("a batch of messages is longer than --max-batch-size, %d bytes: raise it (%w): %w", t.conf.Batch, err, fault.ErrConfig))
 	}
 }
 
-// permanent are errors of brokers that the user has to mend.
+// permanent are errors of brokers that the user must correct.
 var permanent = []struct {
 	err *kerr.Error
 	why string
@@ -177,7 +177,7 @@ var permanent = []struct {
 	{kerr.OffsetOutOfRange, "messages were deleted before they were read"},
 }
 
-// classify returns an error of the client or a broker with its category.
+// classify returns an error of the client or a broker in its category.
 func (t *Topic) classify(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
@@ -196,7 +196,7 @@ func (t *Topic) classify(ctx context.Context, err error) error {
 	return fmt.Errorf("brokers %s: %w: %w", strings.Join(t.conf.Brokers, ", "), err, fault.ErrUnavailable)
 }
 
-// Describe returns the topic as it is now.
+// Describe returns the current description of the topic.
 func (t *Topic) Describe(ctx context.Context) (consume.Description, error) {
 	d, err := t.describe(ctx)
 	return d, t.classify(ctx, err)
@@ -209,14 +209,14 @@ func (t *Topic) describe(ctx context.Context) (d consume.Description, err error)
 	topic := kmsg.NewMetadataRequestTopic()
 	topic.Topic = kmsg.StringPtr(t.conf.Topic)
 	ask.Topics = append(ask.Topics, topic)
-	told, err := ask.RequestWith(ctx, t.client)
+	res, err := ask.RequestWith(ctx, t.client)
 	if err != nil {
 		return d, err
 	}
-	if len(told.Topics) != 1 {
-		return d, fmt.Errorf("an answer about %d topics", len(told.Topics))
+	if len(res.Topics) != 1 {
+		return d, fmt.Errorf("an answer about %d topics", len(res.Topics))
 	}
-	x := told.Topics[0]
+	x := res.Topics[0]
 	if err := kerr.ErrorForCode(x.ErrorCode); err != nil {
 		return d, err
 	}
@@ -252,12 +252,12 @@ func (t *Topic) offsets(ctx context.Context, partitions int, at int64) ([]int64,
 		topic.Partitions = append(topic.Partitions, one)
 	}
 	ask.Topics = append(ask.Topics, topic)
-	told, err := ask.RequestWith(ctx, t.client)
+	res, err := ask.RequestWith(ctx, t.client)
 	if err != nil {
 		return nil, err
 	}
 	all, known := make([]int64, partitions), 0
-	for _, x := range told.Topics {
+	for _, x := range res.Topics {
 		for _, p := range x.Partitions {
 			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
 				return nil, fmt.Errorf("partition %d: %w", p.Partition, err)
@@ -280,9 +280,9 @@ func (t *Topic) Committed(ctx context.Context) (map[int]int64, error) {
 	defer cancel()
 	ask := kmsg.NewPtrOffsetFetchRequest()
 	ask.Group = t.conf.Group
-	told, err := ask.RequestWith(ctx, t.client)
+	res, err := ask.RequestWith(ctx, t.client)
 	if err == nil {
-		err = kerr.ErrorForCode(told.ErrorCode)
+		err = kerr.ErrorForCode(res.ErrorCode)
 	}
 	if errors.Is(err, kerr.GroupIDNotFound) { // no offset has been committed yet
 		return map[int]int64{}, nil
@@ -291,7 +291,7 @@ func (t *Topic) Committed(ctx context.Context) (map[int]int64, error) {
 		return nil, t.classify(ctx, err)
 	}
 	all := map[int]int64{}
-	for _, x := range told.Topics {
+	for _, x := range res.Topics {
 		if x.Topic != t.conf.Topic {
 			continue
 		}
@@ -307,7 +307,7 @@ func (t *Topic) Committed(ctx context.Context) (map[int]int64, error) {
 	return all, nil
 }
 
-// Commit commits offsets for the group, as a group that no consumer belongs to.
+// Commit commits offsets for the group, which has no members.
 func (t *Topic) Commit(ctx context.Context, offsets map[int]int64) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -321,11 +321,11 @@ func (t *Topic) Commit(ctx context.Context, offsets map[int]int64) error {
 		topic.Partitions = append(topic.Partitions, one)
 	}
 	ask.Topics = append(ask.Topics, topic)
-	told, err := ask.RequestWith(ctx, t.client)
+	res, err := ask.RequestWith(ctx, t.client)
 	if err != nil {
 		return t.classify(ctx, err)
 	}
-	for _, x := range told.Topics {
+	for _, x := range res.Topics {
 		for _, p := range x.Partitions {
 			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
 				return t.classify(ctx, fmt.Errorf("partition %d: %w", p.Partition, err))

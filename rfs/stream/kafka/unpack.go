@@ -14,19 +14,19 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// errUnpacked leaves the rest of an answer to the next request, which starts behind the unpacked messages. The client takes it for a
-// batch that the broker has cut off, as the ends of answers are.
+// errUnpacked leaves the rest of an answer to the next request, which starts after the decompressed messages. The client treats it like
+// a truncated batch at the end of an answer.
 var errUnpacked = errors.New("enough of the answer is unpacked")
 
-// unfolding bounds what the messages of all partitions take in memory, as records of the client: a few bytes may become any number.
+// unfolding limits the memory of the messages of all partitions, as records of the client: a few compressed bytes may become many.
 type unfolding struct {
 	*budget.Budget
 
 	most int64
-	turn chan struct{} // held while a batch is unpacked: how much it takes is known afterwards
+	turn chan struct{} // mutex of decompression, since the memory of a batch is known only afterwards
 }
 
-// beside is the memory that records of messages may take in addition to the longest batch, in bytes.
+// beside is the memory for records in addition to the longest batch, in bytes.
 const beside = 64 << 20
 
 func newUnfolding(longest int64) *unfolding {
@@ -34,37 +34,37 @@ func newUnfolding(longest int64) *unfolding {
 	return &unfolding{Budget: budget.New(most, 0), most: most, turn: make(chan struct{}, 1)}
 }
 
-// unpacker bounds what the answers for one partition unfold to. The client has one request for messages in flight at a time.
+// unpacker limits the memory of the answers for one partition. The client has one request for messages in flight at a time.
 type unpacker struct {
-	kgo.Decompressor            // bounds each batch
-	most             int64      // unpacked bytes, after which no further batch of the answer is unpacked
+	kgo.Decompressor            // limits each batch
+	most             int64      // decompressed bytes after which no further batch of the answer is decompressed
 	shared           *unfolding // of all partitions
 	ctx              context.Context
 	partition        int
-	refuse           func(error) error // ends the process by name
+	refuse           func(error) error // stores a permanent error; see Topic.refuse
 
 	mu       sync.Mutex
 	unpacked int64
-	stated   map[uint32]batch // packed batches of the answer, by the checksum of the packed bytes
-	held     []*budget.Share  // of the answer at hand
+	stated   map[uint32]batch // compressed batches of the answer, by the checksum of the compressed bytes
+	held     []*budget.Share  // memory of the current answer
 }
 
-// answer is called with each answer before the client sees it. It returns an error for an answer that may not be read, and blocks until
-// other partitions leave room for it. What the answer before held is free again: its messages were passed on.
+// answer is called with each answer before the client reads it. It releases the memory of the previous answer, whose messages were
+// consumed, and blocks until the budget has memory for this one. It returns an error for an answer that must not be read.
 func (u *unpacker) answer(body []byte, version int16) error {
 	u.mu.Lock()
 	u.unpacked, u.stated = 0, map[uint32]batch{}
 	u.mu.Unlock()
 	u.free()
 	in, ok := withoutHeader(body, version)
-	told := kmsg.NewPtrFetchResponse()
-	told.SetVersion(version)
-	if !ok || told.UnsafeReadFrom(in) != nil {
-		return nil // the client reports why it cannot read it
+	res := kmsg.NewPtrFetchResponse()
+	res.SetVersion(version)
+	if !ok || res.UnsafeReadFrom(in) != nil {
+		return nil // the client reports the error
 	}
 	sum, largest, at := int64(len(body)), int64(0), batch{offset: -1}
 	var damaged error
-	for _, topic := range told.Topics {
+	for _, topic := range res.Topics {
 		for _, p := range topic.Partitions {
 			batches(p.RecordBatches, func(b batch) {
 				if b.packed {
@@ -93,7 +93,7 @@ func (u *unpacker) answer(body []byte, version int16) error {
 	return u.take(sum)
 }
 
-// state notes the header of a packed batch. Of several with the same checksum, the header with the most records counts.
+// state records a compressed batch. Of several with the same checksum, the one with the most records is kept.
 func (u *unpacker) state(b batch) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -103,7 +103,7 @@ func (u *unpacker) state(b batch) {
 	}
 }
 
-// withoutHeader returns an answer behind its correlation id and, from version 12 on, tagged fields.
+// withoutHeader returns an answer without its header, which since version 12 has tagged fields.
 func withoutHeader(in []byte, version int16) ([]byte, bool) {
 	if version < 12 {
 		return in, true
@@ -121,7 +121,7 @@ func withoutHeader(in []byte, version int16) ([]byte, bool) {
 	return in, ok
 }
 
-// take blocks until n bytes are free.
+// take blocks until the budget has n bytes, and holds them for the current answer.
 func (u *unpacker) take(n int64) error {
 	s, err := u.shared.Take(u.ctx, n)
 	if err != nil {
@@ -148,9 +148,9 @@ func (u *unpacker) free() {
 	}
 }
 
-// tooLarge ends the process by the name of a batch.
+// tooLarge returns, and stores, the permanent error for a batch that needs n bytes of memory.
 func (u *unpacker) tooLarge(b batch, n int64) error {
-	at := "" // a message of a former format: only its bytes are known
+	at := "" // a message of an earlier format: only its length is known
 	if b.offset >= 0 {
 		at = fmt.Sprintf(" at offset %d, of %d messages,", b.offset, b.records)
 	}
@@ -158,7 +158,7 @@ func (u *unpacker) tooLarge(b batch, n int64) error {
 		"raise --max-batch-size, or skip it (a group committed behind it, with another --session-name): %w", u.partition, at, n, u.shared.most, fault.ErrConfig))
 }
 
-// damage returns an error for a batch that does not hold the records it states: the client would ask for it again without end.
+// damage returns an error for a batch with fewer records than it states, which the client would request again endlessly.
 func (b batch) damage(records []byte) error {
 	if b.records <= 0 {
 		return nil
@@ -170,7 +170,8 @@ func (b batch) damage(records []byte) error {
 	return nil
 }
 
-// Decompress unpacks a batch; errUnpacked when those before it took enough, or nothing is free for a further one.
+// Decompress decompresses a batch. It returns errUnpacked if the previous batches reach the limit, or the budget has no memory for
+// another one.
 func (u *unpacker) Decompress(packed []byte, codec kgo.CompressionCodecType) ([]byte, error) {
 	if codec == kgo.CodecNone {
 		return packed, nil
@@ -203,11 +204,11 @@ func (u *unpacker) Decompress(packed []byte, codec kgo.CompressionCodecType) ([]
 		return nil, u.tooLarge(b, n)
 	case first && damaged != nil:
 		return nil, u.refuse(fmt.Errorf("partition %d: %w", u.partition, damaged))
-	case damaged != nil: // those before it are passed on first
+	case damaged != nil: // first return the previous batches
 		return nil, errUnpacked
 	case first:
 		err = u.take(n)
-	default: // with what it holds, it would wait for others that wait for it
+	default: // blocking while holding memory could deadlock
 		s, ok := u.shared.Try(n)
 		if !ok {
 			return nil, errUnpacked
