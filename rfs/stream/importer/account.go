@@ -12,13 +12,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// endKind and endID name the record of the end of an import.
+// endKind and endID identify the record of the end of an import.
 const (
 	endKind = "import"
 	endID   = "import:end"
 )
 
-// maxProblems bounds the problems that are reported with their reasons.
+// maxProblems is the maximum number of reported problems.
 const maxProblems = 100
 
 // Problem is a part of a file that was given up.
@@ -32,24 +32,24 @@ type Problem struct {
 // Totals are the account of an import: the sum over its items.
 type Totals struct {
 	Counts
-	Files     int   `json:"files"`        // that are imported
-	FileBytes int64 `json:"file_bytes"`   // that are done or given up, as they are in the files
+	Files     int   `json:"files"`
+	FileBytes int64 `json:"file_bytes"`   // bytes of the files, as stored, that are done or given up
 	Windows   int64 `json:"windows"`      // items that are done or given up
-	GivenUp   int64 `json:"given_up"`     // of these
-	Size      int64 `json:"source_bytes"` // of all files, as they are
+	GivenUp   int64 `json:"given_up"`     // items that are given up
+	Size      int64 `json:"source_bytes"` // bytes of all files, as stored
 }
 
 // end is the body of the record that an import leaves when every item has ended and the chains of all parts are whole.
 type end struct {
-	// Arrival holds the counts of the target then; nil where nothing was compared.
+	// Arrival is the comparison with the target at that time; nil if nothing was compared.
 	Arrival *progress.Arrival `json:"arrival,omitempty"`
 }
 
 // Account is the progress of an import, computed from its store alone.
 type Account struct {
 	Status
-	Began   bool // some items are made
-	Listed  bool // every item is made
+	Began   bool // some items exist
+	Listed  bool // every item exists
 	Windows []Window
 	ended   bool       // it was complete once
 	sent    cms.Counts // sum of the items
@@ -62,10 +62,10 @@ type Window struct {
 	Task Task
 }
 
-// Done is the number of stored bytes of its file that the item has completed.
+// Done returns the number of stored bytes of its file that the item has completed.
 func (w Window) Done() int64 {
 	switch {
-	case w.Task.Compression != plain: // the position in a packed file is known only at its end
+	case w.Task.Compression != plain: // the position in a compressed file is known only at its end
 		if w.Open() || w.Successors != "" {
 			return 0
 		}
@@ -76,7 +76,7 @@ func (w Window) Done() int64 {
 	return max(min(w.Begin(), w.Task.To)-w.ID.Cursor, 0)
 }
 
-// itemsOf returns a Coordinator of the items of the import of a session; nil when the session imports no files.
+// itemsOf returns a Coordinator of the items of the import of a session; nil if the session imports no files.
 func itemsOf(ctx context.Context, c *cms.Coordinator) (*cms.Coordinator, error) {
 	if c.Kind() == Kind {
 		return c, nil
@@ -91,14 +91,14 @@ func itemsOf(ctx context.Context, c *cms.Coordinator) (*cms.Coordinator, error) 
 	return c.OfKind(ctx, Kind)
 }
 
-// Stored holds what the store has of the import of a session. Its sum is an Account.
+// Stored is the data of a store about the import of a session.
 type Stored struct {
-	End    *cms.Record // nil before the import was complete
-	Seeded bool        // every item is made
+	End    *cms.Record // nil before the import is complete
+	Seeded bool        // every item exists
 	Items  []cms.Item
 }
 
-// Busy is cms.Coordinator.Busy of the items of the import of a session; nil when it has none.
+// Busy returns an error if another process works on items of the import of a session.
 func Busy(ctx context.Context, c *cms.Coordinator) error {
 	c, err := itemsOf(ctx, c)
 	if err != nil || c == nil {
@@ -107,7 +107,7 @@ func Busy(ctx context.Context, c *cms.Coordinator) error {
 	return session.HeldOf(c).Busy(ctx)
 }
 
-// Read reads the import of a session.
+// Read reads the data about the import of a session; the zero value if it imports no files.
 func Read(ctx context.Context, c *cms.Coordinator) (s Stored, err error) {
 	if c, err = itemsOf(ctx, c); err != nil || c == nil {
 		return s, err
@@ -131,7 +131,7 @@ func Read(ctx context.Context, c *cms.Coordinator) (s Stored, err error) {
 	return s, nil
 }
 
-// Account returns the sum, the items in order of file and byte.
+// Account returns the Account, with the items in order of file and byte.
 func (s Stored) Account() (Account, error) {
 	a := Account{Began: s.Seeded || len(s.Items) > 0, Listed: s.Seeded, ended: s.End != nil, Status: Status{Complete: s.End != nil}}
 	if a.ended {
@@ -165,7 +165,7 @@ func (s Stored) Account() (Account, error) {
 	return a, nil
 }
 
-// readAccount returns the account of the import of a session as the store has it.
+// readAccount returns the Account of the import of a session from the store.
 func readAccount(ctx context.Context, c *cms.Coordinator) (Account, error) {
 	s, err := Read(ctx, c)
 	if err != nil {

@@ -16,15 +16,15 @@ import (
 	"github.com/rfsd/rfsd/rfs/operation/redrive"
 )
 
-// Again reads documents of an import from its files again, as they were sent. It is a redrive.Source.
+// Again reads documents of an import again from its files, in the form in which they were sent. It is a redrive.Source.
 type Again struct {
 	Comparison
 
 	files []file
 }
 
-// NewAgain lists the files of c, with the Types and IncludeSystem of the session, and refuses files that are not those of its
-// import with a fault.ErrConfig.
+// NewAgain returns an Again for the files of c, with the Types and IncludeSystem of the session. It returns fault.ErrConfig if the
+// files are not those of the session's import.
 func NewAgain(ctx context.Context, c Comparison, kept *cms.Coordinator) (*Again, error) {
 	settings, err := session.IdentityOf(kept).Settings(ctx)
 	if errors.Is(err, cms.ErrNotFound) || err == nil && settings[taskKey] != Kind {
@@ -56,12 +56,12 @@ func NewAgain(ctx context.Context, c Comparison, kept *cms.Coordinator) (*Again,
 	return &Again{c, found.files}, nil
 }
 
-// far is the largest distance in bytes between two documents of a plain file that are read in sequence; beyond it the file is opened
+// far is the maximum distance in bytes between two documents of a plain file that are read in one pass; beyond it the file is opened
 // again.
 const far = 1 << 20
 
-// Read passes on the wanted documents that the files hold, by their place and id. n is the place in wanted. A document is
-// borrowed until each returns.
+// Read calls each with the wanted documents that the files contain at their offset with their id. n is the index in wanted. A document
+// is borrowed until each returns.
 func (a *Again) Read(ctx context.Context, wanted []redrive.Document, each func(n int, d *doc.Document) error) error {
 	of := map[int][]int{} // places in wanted, by the number of the file
 	for n, d := range wanted {
@@ -86,7 +86,7 @@ func (a *Again) Read(ctx context.Context, wanted []redrive.Document, each func(n
 	return nil
 }
 
-// some passes on documents of a file that are near each other. What the file does not hold is not passed on.
+// some calls each with wanted documents of a file that are near each other, except for missing ones.
 func (a *Again) some(ctx context.Context, f file, wanted []redrive.Document, places []int, each func(n int, d *doc.Document) error) error {
 	var id idMaker
 	take := func(p *pair, v decision) error {
@@ -115,7 +115,7 @@ func (a *Again) some(ctx context.Context, f file, wanted []redrive.Document, pla
 		return nil
 	}
 	err := a.read(ctx, f, from, take)
-	if errors.Is(err, errEnough) || errors.Is(err, fault.ErrCorrupt) { // the documents behind damage stay where they are
+	if errors.Is(err, errEnough) || errors.Is(err, fault.ErrCorrupt) { // the documents after the damage are not found
 		return nil
 	}
 	return err

@@ -18,23 +18,23 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// Comparison is the source's side of a verification: files, read as an import reads them.
+// Comparison is the source's side of a verification: files, read in the same way as by an import.
 type Comparison struct {
 	Source       Source
 	Types        Types
-	AllowPartial bool // compare what there is of an export that is not complete
-	// IncludeSystem compares indices whose names start with a dot, too.
+	AllowPartial bool // compare the existing part of an incomplete export
+	// IncludeSystem also compares indices whose names start with a dot.
 	IncludeSystem bool
-	MaxDocument   int64 // longest source that is read, in bytes; 0: maxLine
-	// Memory bounds what long lines hold, Frames how far zstd frames look back; nil: nothing does.
+	MaxDocument   int64 // maximum length of a source, in bytes; 0: maxLine
+	// Memory limits the memory of long lines, Frames of the windows of zstd frames; nil: no limit.
 	Memory, Frames *budget.Budget
 	Log            *slog.Logger
 }
 
-// errNoImport means that no later writes to the target can be recognized.
+// errNoImport means that later writes to the target cannot be recognized.
 var errNoImport = errors.New("no session of this name has imported files to this target, as far as its state shows")
 
-// Compared returns the files as the source of a comparison. Their mappings are those next to the files, if any. identity
+// Compared returns the files as the source of a comparison, with the mappings stored next to the files, if any. identity
 // identifies the files and the settings that determine the documents.
 func (c Comparison) Compared(files snapshot.Repository, identity string) compare.Source {
 	return compare.Source{
@@ -57,8 +57,8 @@ func (c Comparison) Compared(files snapshot.Repository, identity string) compare
 	}
 }
 
-// Groups returns the target indices of the files with everything that they hold of them. Files that have an index in common are in
-// one group. A file without a manifest is read once for the names of its indices. Errors: of reading, ErrPartial.
+// Groups returns the files grouped with their target indices. Files with an index in common are in
+// one group. A file without a manifest is read once for the names of its indices. Errors are of reading, and ErrPartial.
 func (c Comparison) Groups(ctx context.Context) ([]verify.Group, error) {
 	m := &Import{Source: c.Source, AllowPartial: c.AllowPartial, Log: c.Log}
 	s, err := list(ctx, c.Source)
@@ -90,7 +90,7 @@ func (c Comparison) Groups(ctx context.Context) ([]verify.Group, error) {
 // errEnough ends a reading early.
 var errEnough = errors.New("enough is known")
 
-// indices returns the names of the indices that a file has documents for. A file of an export has one.
+// indices returns the names of the indices of a file's documents. A file of an export has one.
 func (c Comparison) indices(ctx context.Context, f file, exported bool) ([]string, error) {
 	found := map[string]bool{}
 	var all []string
@@ -145,7 +145,7 @@ func (c Comparison) readFrom(ctx context.Context, f file, from, back int64, each
 	}
 }
 
-// unit is one file. Documents that are not sent to any index are counted with the first of them.
+// unit returns the unit of a file. Documents that are not sent to any index are counted for the index first.
 func (c Comparison) unit(f file, hash, first string) verify.Unit {
 	u := verify.Unit{Name: f.name, Size: f.size, Count: func(context.Context) (int64, error) {
 		return 0, fmt.Errorf("%s: files state no numbers of Lucene documents: %w", f.name, fault.ErrUnsupported)

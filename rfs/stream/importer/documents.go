@@ -23,8 +23,8 @@ const (
 	filtered
 )
 
-// decide returns the treatment of a pair; if it fails, reason and detail are set. An error
-// is the whole process's, such as a missing index.
+// decide returns the treatment of a pair, and sets its reason and detail if it fails. An error, such as a missing index,
+// ends the process.
 func (r *run) decide(ctx context.Context, p *pair) (decision, error) {
 	if v := p.decide(r.Types, r.IncludeSystem); v != good {
 		return v, nil
@@ -53,29 +53,29 @@ func (p *pair) decide(types Types, includeSystem bool) decision {
 	return good
 }
 
-// ensure asks for the index until the target answers.
+// ensure calls Indices.Ensure until the target answers.
 func (r *run) ensure(ctx context.Context, index []byte) error {
 	return r.retry(ctx, func(ctx context.Context) error { return r.Indices.Ensure(ctx, index) })
 }
 
-// isSystem reports whether the index belongs to the cluster rather than to its users, as a migration has it:
+// isSystem reports whether an index belongs to the cluster, by the same rule as in a migration:
 // backing indices of data streams are users' data.
 func isSystem(name []byte) bool {
 	return name[0] == '.' && !bytes.HasPrefix(name, []byte(".ds-"))
 }
 
-// ownIndex reports whether the state of rfsd's work is kept there.
+// ownIndex reports whether an index contains the state of rfsd.
 func ownIndex(name []byte) bool {
 	return bytes.HasPrefix(name, []byte(".rfs_")) || bytes.HasPrefix(name, []byte(".migrations_working_state"))
 }
 
-// LeftOut reports whether documents for a valid index are left out: those for rfsd's own, and for the system's unless they are
+// LeftOut reports whether documents for a valid index are left out: for rfsd's own indices, and for system indices unless these are
 // included.
 func LeftOut(name []byte, includeSystem bool) bool {
 	return ownIndex(name) || isSystem(name) && !includeSystem
 }
 
-// ValidIndex reports whether a cluster may take the name. The cluster can refuse it for other reasons.
+// ValidIndex reports whether a cluster may accept the name. It can still reject it for other reasons.
 func ValidIndex(name []byte) bool {
 	if len(name) == 0 || len(name) > 255 || strings.ContainsRune("-_+", rune(name[0])) || string(name) == "." || string(name) == ".." {
 		return false
@@ -88,7 +88,7 @@ func ValidIndex(name []byte) bool {
 	return true
 }
 
-// failure is the record of a pair that cannot be sent.
+// failure returns the record of a pair that cannot be sent.
 func (r *run) failure(p *pair) doc.Failure {
 	return doc.Failure{
 		Index: string(p.action.Index), ID: string(p.action.ID), Type: string(p.action.Type), Routing: string(p.action.Routing),
@@ -96,7 +96,7 @@ func (r *run) failure(p *pair) doc.Failure {
 	}
 }
 
-// recorder adds to each failure where its document is.
+// recorder adds the position of the document to each failure.
 type recorder struct {
 	bulk.Recorder
 	window Task
@@ -118,8 +118,8 @@ func (r *recorder) Record(ctx context.Context, failures []doc.Failure) error {
 	return err
 }
 
-// idMaker makes ids for documents that come without one: the same for the same place in the same
-// file, so that a window that is done again changes nothing.
+// idMaker generates ids for documents without one: always the same for the same offset in the same
+// file, so that a repeated window changes nothing.
 type idMaker struct{ buf []byte }
 
 // make returns 20 characters of base64url: 120 bits of the SHA-256 of file name, zero byte and offset

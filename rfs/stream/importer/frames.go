@@ -11,24 +11,24 @@ import (
 )
 
 const (
-	// commonBack is the longest distance that a zstd frame may look back, in bytes, in the memory that each slot has: levels up to 19.
+	// commonBack is the largest window of a zstd frame, in bytes, within the memory of a slot: levels up to 19.
 	commonBack = 8 << 20
-	// MaxBack is the longest distance for any zstd frame, in bytes: level 22 and --long. All windows of a process share it.
+	// MaxBack is the largest window of any zstd frame, in bytes: level 22 and --long. All files of a process share it.
 	MaxBack = 128 << 20
 )
 
-// room bounds the memory of all windows of a process together. Frames are taken when a file is opened, by a window that holds no
-// line: one with a line never waits for one without, so that no two wait for each other.
+// room limits the memory of all open parts of a process. Memory for frames is acquired when a file is opened, while no line is
+// held. Since a holder of a line never waits for memory for frames, this cannot deadlock.
 type room struct {
 	lines  *budget.Budget // lines beyond keepBuffer
-	frames *budget.Budget // what zstd frames look back beyond commonBack
+	frames *budget.Budget // windows of zstd frames beyond commonBack
 }
 
-// errFurther marks a frame that looks back further than its file was opened for.
+// errFurther means that a frame has a larger window than its file was opened for.
 var errFurther = errors.New("a later zstd frame looks back further")
 
-// unzstd decompresses r. Frames look back at most back bytes, with 0 as far as the first one announces. Beyond commonBack
-// they are taken from memory until the window is closed.
+// unzstd decompresses r. The windows of frames have at most back bytes, with 0 the size in the header of the first frame. Beyond
+// commonBack it acquires them from memory until w is closed.
 func (w *window) unzstd(r *ranges, memory *budget.Budget, back int64) (z *zstd.Decoder, narrow bool, err error) {
 	head := make([]byte, zstd.HeaderMaxSize)
 	n, err := io.ReadFull(r, head)
@@ -40,7 +40,7 @@ func (w *window) unzstd(r *ranges, memory *budget.Budget, back int64) (z *zstd.D
 	}
 	in := io.MultiReader(bytes.NewReader(head[:n]), r)
 	if back > commonBack {
-		r.close() // waiting may be long
+		r.close() // the wait may be long
 		share, err := memory.Take(r.ctx, back)
 		if err != nil {
 			r.err = err
@@ -55,7 +55,7 @@ func (w *window) unzstd(r *ranges, memory *budget.Budget, back int64) (z *zstd.D
 	return z, back < MaxBack, err
 }
 
-// announced returns how far the first frame looks back, between commonBack and MaxBack.
+// announced returns the window of the first frame in bytes, from commonBack to MaxBack.
 func announced(head []byte) int64 {
 	var h zstd.Header
 	if h.Decode(head) != nil || h.Skippable {
@@ -68,8 +68,8 @@ func announced(head []byte) int64 {
 	return int64(min(max(back, commonBack), MaxBack))
 }
 
-// emptyFrame returns a frame without content that looks back at least as far, and how far: before all others it makes the
-// decoder's buffer as large as it may become, so that frames which announce ever more do not leave one each.
+// emptyFrame returns a frame without content whose window is at least back bytes, and the size of its window. As the first frame, it
+// makes the decoder allocate its largest buffer, so that frames with growing windows do not allocate one each.
 func emptyFrame(back int64) (frame []byte, far int64) {
 	descriptor := 0
 	for far < back {

@@ -7,15 +7,15 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/budget"
 )
 
-// turn is one window's right to hold a line, and its request, beyond keepBuffer. How long a line is shows at its end, so
-// that it takes the whole budget: one window of the process at a time has such a line.
+// turn is the right of an open part to hold a line, and its request, beyond keepBuffer. Since the length of a line is known only at
+// its end, it takes the whole budget: only one part of the process at a time has such a line.
 type turn struct {
 	ctx    context.Context //nolint:containedctx // of the window, which readers of lines do not know
-	memory *budget.Budget  // nil: nothing is bounded
+	memory *budget.Budget  // nil: no limit
 	share  *budget.Share
 }
 
-// take blocks until nothing else of the process is held. It returns the error of the window's context.
+// take blocks until the whole budget is free, and takes it. It returns the error of the part's context if that is done first.
 func (t *turn) take() error {
 	if t.share != nil {
 		return nil
@@ -25,7 +25,7 @@ func (t *turn) take() error {
 	return err
 }
 
-// held reports whether the window has its turn.
+// held reports whether the part has its turn.
 func (t *turn) held() bool { return t.share != nil }
 
 func (t *turn) give() {

@@ -17,7 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 )
 
-// PriorRecords keeps what target indices held before the session; session.Priors is one.
+// PriorRecords records the content of target indices before the session; session.Priors is one.
 type PriorRecords interface {
 	Read(ctx context.Context, index string) (session.Prior, error)
 	Note(ctx context.Context, index string, h session.Prior) (session.Prior, error)
@@ -25,19 +25,19 @@ type PriorRecords interface {
 	All(ctx context.Context) ([]session.Prior, error)
 }
 
-// Existing asks what becomes of documents that target indices held before the first document of the session was sent there.
+// Existing checks target indices for documents before the first document of the session is sent there.
 type Existing struct {
 	Counts  arrival.Counts
 	Records PriorRecords
-	// Way is the path of the documents that are sent.
+	// Way is the policy for existing documents.
 	Way bulk.Existing
 	// Chosen means that --existing-documents was given.
 	Chosen bool
 	Log    *slog.Logger
 }
 
-// Ask returns a fault.ErrConfig for an index that had documents, unless it was chosen what becomes of them, and reports whether the
-// index was untouched. It is called before the first document of a process is sent there.
+// Ask returns fault.ErrConfig for an index that had documents, unless --existing-documents was given, and reports whether the
+// index was untouched. It is called before the process sends its first document there.
 func (x *Existing) Ask(ctx context.Context, index string) (untouched bool, err error) {
 	h, err := x.Records.Read(ctx, index)
 	if errors.Is(err, cms.ErrNotFound) {
@@ -54,8 +54,8 @@ func (x *Existing) Ask(ctx context.Context, index string) (untouched bool, err e
 	return false, engine.HeldError(map[string]int64{index: h.Documents}, engine.FilesHave)
 }
 
-// AskAll returns a fault.ErrConfig that names all of the indices with documents, before the first document of the session
-// is sent. It records nothing.
+// AskAll returns fault.ErrConfig with the names of all indices that have documents, unless --existing-documents was given. It is
+// called before the session sends its first document, and records nothing.
 func (x *Existing) AskAll(ctx context.Context, indices []string) error {
 	if x.Chosen {
 		return nil
@@ -99,9 +99,9 @@ func (x *Existing) look(ctx context.Context, index string) (session.Prior, error
 	return x.Records.Note(ctx, index, h)
 }
 
-// Arrived compares what the target holds with what a session has sent, whose documents have all been answered. Only indices that
-// this session created or found untouched can be compared, and only all of them together: a file may have documents of several.
-// own is the number of documents there that came from this import, where known.
+// Arrived compares the documents of the target with the documents that a session has sent, after all were answered. Only indices that
+// this session created or found untouched can be compared, and only together, since a file may have documents of several.
+// own is the number of operations of this import in its indices, if known.
 func (x *Existing) Arrived(ctx context.Context, sent cms.Counts) (is progress.Arrival, own []rollback.Own, err error) {
 	all, err := x.Records.All(ctx)
 	if err != nil {

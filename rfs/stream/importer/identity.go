@@ -14,12 +14,12 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/export"
 )
 
-// Keys of the settings that bind a session to its import, besides the keys of the destination.
+// Keys of the settings that bind a session to its import, in addition to the keys of the destination.
 const (
 	taskKey    = "task"         // Kind
 	filesKey   = "files"        // number, bytes, and a digest of the names and sizes
 	exportKey  = "export"       // ids of the export directories, by their manifests
-	contentKey = "export-files" // digest of what complete manifests list
+	contentKey = "export-files" // digest of the files in complete manifests
 )
 
 // Keys of settings that change documents.
@@ -28,17 +28,17 @@ const (
 	systemKey = "include-system"
 )
 
-// maxNamedExports limits the export directories that an identity lists by name; beyond it the identity holds a digest.
+// maxNamedExports limits the export directories that an identity lists by name; beyond it the identity contains a digest.
 const maxNamedExports = 4
 
-// Session holds what an import is bound to. session.Identity is one.
+// Session binds a session to its import and its destination. session.Identity is one.
 type Session interface {
 	Init(ctx context.Context, m session.Meta) (identity map[string]string, err error)
 	Bind(ctx context.Context, identity map[string]string) error
 }
 
-// bind starts the session or joins it. A *session.ConfigMismatch when it is about other files, another export or another
-// destination, or was started with settings that change documents.
+// bind starts the session or joins it. It returns a *session.ConfigMismatch if the session has other files, another export or another
+// destination, or other settings that change documents.
 func (m *Import) bind(ctx context.Context) error {
 	if m.bound {
 		return nil
@@ -54,7 +54,7 @@ func (m *Import) bind(ctx context.Context) error {
 	return nil
 }
 
-// meta returns what the session is bound to.
+// meta returns the data to which the session is bound.
 func (m *Import) meta() session.Meta {
 	identity := map[string]string{exportKey: m.exports.ids(), contentKey: m.exports.content()}
 	for key, value := range m.Identity {
@@ -66,7 +66,7 @@ func (m *Import) meta() session.Meta {
 	return session.Meta{Settings: settings, Identity: identity}
 }
 
-// describe returns what distinguishes files from others without reading them.
+// describe returns the number and bytes of files, and a digest of their names and sizes.
 func describe(files []file) string {
 	var size int64
 	h := sha256.New()
@@ -110,7 +110,7 @@ func (x exports) ids() string {
 	return fmt.Sprintf("%d exports, digest of their ids %s", len(all), hex.EncodeToString(sum[:8]))
 }
 
-// content returns a digest of the manifests' lists; "" while they may change, or without a manifest.
+// content returns a digest of the files in the manifests; "" while they may change, or without a manifest.
 func (x exports) content() string {
 	folders := make([]string, 0, len(x))
 	for folder, m := range x {
