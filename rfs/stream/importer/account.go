@@ -98,7 +98,7 @@ type Stored struct {
 	Items  []cms.Item
 }
 
-// Busy returns an error if another process works on items of the import of a session.
+// Busy returns a *cms.NoneAvailable with the holder of an unexpired lease in the import of a session, nil if it has none.
 func Busy(ctx context.Context, c *cms.Coordinator) error {
 	c, err := itemsOf(ctx, c)
 	if err != nil || c == nil {

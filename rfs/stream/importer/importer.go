@@ -31,26 +31,27 @@ type Types string
 
 // Treatments of types.
 const (
-	RefuseTypes Types = "AUTO" // documents that have one fail
-	EmitTypes   Types = "ON"   // sent as they are, for targets that know types
-	DropTypes   Types = "OFF"  // left out: documents of two types with one id become one
+	RefuseTypes Types = "AUTO" // documents with a type fail
+	EmitTypes   Types = "ON"   // sent unchanged, for targets that support types
+	DropTypes   Types = "OFF"  // removed: documents of two types with the same id become one
 )
 
-// Indices is asked before the first document goes to an index.
+// Indices checks or creates target indices.
 type Indices interface {
-	// Made reports whether an index has documents of this session only, as far as this process knows.
+	// Made reports whether an index has only documents of this session, as far as this process knows.
 	Made(name string) bool
+	// Ensure is called before the first document is sent to an index.
 	Ensure(ctx context.Context, name []byte) error
 }
 
-// Ledger records what the created indices hold when the import ends. *rollback.Ledger is one.
+// Ledger records the state of the created indices when the import ends. *rollback.Ledger is one.
 type Ledger interface {
-	// Seal is called when every document has arrived, Unseal before an import that ended is continued.
+	// Seal is called when every document has arrived, Unseal before an ended import is continued.
 	Seal(ctx context.Context, own ...rollback.Own) error
 	Unseal(ctx context.Context, names ...string) error
 }
 
-// Import is one process's part in an import. All fields but those with a default are needed.
+// Import is the work of one process in an import. All fields without a default are required.
 type Import struct {
 	Source  Source
 	Store   cms.Store // of the session
@@ -59,46 +60,46 @@ type Import struct {
 	Log     *slog.Logger
 	Indices Indices
 	Ledger  Ledger // nil: nothing is recorded
-	// AskAll returns why no document may be sent to some of the indices, before the first one is sent; nil: the files are not read for
-	// the names of their indices, and Indices alone decides.
+	// AskAll is called with all indices before the first document is sent, and returns the reason why documents may not be sent to some
+	// of them; nil: the files are not read for the names of their indices, and only Indices decides.
 	AskAll func(ctx context.Context, indices []string) error
-	// Arrived compares the target with the sum of the documents sent, when none is left; nil: nothing is compared.
+	// Arrived compares the target with the counts of all sent documents at the end; nil: nothing is compared.
 	Arrived func(ctx context.Context, sent cms.Counts) (progress.Arrival, []rollback.Own, error)
-	// Identity binds the session to its destination and to what else two processes must agree on.
+	// Identity binds the session to its destination, and to other settings on which processes must agree.
 	Identity    map[string]string
 	Destination engine.Destination
 	Failed      bulk.Recorder
-	Bulk        bulk.Options // bounds of one worker's bodies; Sender, Recorder and MayStart are set here
+	Bulk        bulk.Options // limits of one worker's bodies; Run sets Sender, Recorder and MayStart
 
-	Workers       int           // windows at the same time; 1
-	Window        int64         // bytes of a part of an uncompressed file, at least; DefaultWindow
-	Lease         time.Duration // of an item, the first; DefaultLease
-	SkewTolerance time.Duration // how far the clock may be off the store's; 0: any
-	MaxAttempts   int           // in a row without progress, after which an item is worked on alone; DefaultMaxAttempts
-	Unavailable   time.Duration // how long the store may not answer; bulk.DefaultGiveUp
+	Workers       int           // concurrent windows; 1
+	Window        int64         // minimum bytes of a part of an uncompressed file; DefaultWindow
+	Lease         time.Duration // first lease of an item; DefaultLease
+	SkewTolerance time.Duration // maximum difference between the clock and the store's; 0: any
+	MaxAttempts   int           // consecutive attempts without progress, after which an item is worked on alone; DefaultMaxAttempts
+	Unavailable   time.Duration // tolerated outage of the store; bulk.DefaultStallTimeout
 	Types         Types         // RefuseTypes
-	MaxSource     int64         // the longest source that the target takes, in bytes; 0: unknown
-	// Memory bounds the memory of long lines, within the memory of the process; nil: a budget of the import's own.
+	MaxSource     int64         // maximum length of a source for the target, in bytes; 0: unknown
+	// Memory limits the memory of long lines, within the memory of the process; nil: a budget of the import's own.
 	Memory *budget.Budget
-	// Frames bounds how far zstd frames of all slots look back, of MaxBack bytes; nil: a budget of the import's own.
+	// Frames limits the windows of the zstd frames of all slots; nil: a budget of MaxBack bytes of the import's own.
 	Frames        *budget.Budget
-	IncludeSystem bool // import into indices whose names start with a dot, too; .ds-… always are
+	IncludeSystem bool // also import into indices whose names start with a dot; into .ds-… in any case
 
 	// AllowPartial imports the existing part of an export that is incomplete, or whose files are missing or differ.
 	AllowPartial bool
 
-	// Token identifies this process and is the prefix of the names of all holders of its windows; a random one when empty.
+	// Token identifies this process and is the prefix of the holder ids of its windows; "": a random one.
 	Token string
 	// Solo is shared by all slots of the process; nil: the import's own.
 	Solo *engine.Solo
-	// Tell is called when a window is claimed, kept or ended; nil: not reported.
+	// Tell is called when a window is leased, renewed or ended; nil: not reported.
 	Tell func(Hold)
 
 	items    *cms.Coordinator
 	runner   *engine.Runner
-	claiming chan struct{} // holds the worker that looks for an item
+	claiming chan struct{} // mutex of the workers that search for an item
 	seen     seen
-	looked   time.Duration // when the account was read, on the boot-time clock; guarded by claiming
+	looked   time.Duration // boot time when the account was last read; guarded by claiming
 	files    []file
 	digests  []expected // of files that a manifest describes
 	exports  exports
@@ -106,16 +107,16 @@ type Import struct {
 	unsealed bool // the import had ended and is continued
 }
 
-// Hold is an item that this process has. Left is 0 when it has it no more.
+// Hold is the state of an item of this process. Left is 0 after its lease has ended.
 type Hold struct {
 	Window string // its id
 	Holder string
 	File   string
 	Number int           // of the file in the sorted list
-	Left   time.Duration // for which the store has granted it, from now
+	Left   time.Duration // remaining time of the lease
 }
 
-// seen holds the results and findings of this process.
+// seen is the work of this process, and its last reading of the Status.
 type seen struct {
 	documents, failed, bytes, windows atomic.Int64
 	fleet                             atomic.Pointer[Status]
@@ -126,19 +127,19 @@ type Status struct {
 	Totals
 	Complete bool      `json:"complete"`
 	Problems []Problem `json:"problems"`
-	// Arrival holds the counts of the target when the import was complete; nil before, and where nothing was compared.
+	// Arrival is the comparison with the target at the end of the import; nil before, and if nothing was compared.
 	Arrival *progress.Arrival `json:"arrival,omitempty"`
 }
 
-// Own counts the work of this process; documents of windows that were lost count, too.
+// Own is the work of this process, including windows whose lease was lost.
 type Own struct {
 	Documents int64 // read
-	Failed    int64 // of them, those recorded as failed
+	Failed    int64 // recorded as failed
 	Bytes     int64 // of their sources
 	Windows   int64
 }
 
-// Seen returns the state of the import as of the last look; the zero value before the first.
+// Seen returns the last reading of the Status; the zero value before the first.
 func (m *Import) Seen() Status {
 	if s := m.seen.fleet.Load(); s != nil {
 		return *s
@@ -146,12 +147,12 @@ func (m *Import) Seen() Status {
 	return Status{}
 }
 
-// Own returns what this process did.
+// Own returns the work of this process so far.
 func (m *Import) Own() Own {
 	return Own{Documents: m.seen.documents.Load(), Failed: m.seen.failed.Load(), Bytes: m.seen.bytes.Load(), Windows: m.seen.windows.Load()}
 }
 
-// Run participates until the import is complete, ctx ends (no error then), or this process cannot continue. It may
+// Run imports until the import is complete, ctx is done (then without an error), or this process cannot continue. It may
 // be called once.
 func (m *Import) Run(outer context.Context) (Status, error) {
 	m.prepare()
@@ -169,7 +170,7 @@ func (m *Import) Run(outer context.Context) (Status, error) {
 	return m.Seen(), unlessEnded(outer, err)
 }
 
-// survey lists the files, and refuses an incomplete export.
+// survey lists the files. It returns ErrPartial for an incomplete export.
 func (m *Import) survey(ctx context.Context) error {
 	s, err := list(ctx, m.Source)
 	if err != nil {

@@ -14,31 +14,31 @@ import (
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 )
 
-// Cluster is the part of the target that knows names.
+// Cluster is the part of the target that TargetIndices needs.
 type Cluster interface {
-	// IndexExists reports whether the name is taken by an index, alias or data stream.
+	// IndexExists reports whether an index, alias or data stream has the name.
 	IndexExists(ctx context.Context, name string) (bool, error)
 	CreateIndex(ctx context.Context, name string, body []byte) error
 }
 
-// TargetIndices makes sure that documents go only to indices that were created on purpose: the target would
+// TargetIndices ensures that documents are sent only to existing indices: the target would
 // create a missing index with guessed mappings.
 type TargetIndices struct {
 	Cluster Cluster
-	Create  bool // make missing ones with the target's defaults and templates
+	Create  bool // create missing indices with the target's defaults and templates
 	// Ledger records the indices that the session creates; nil: nothing is recorded.
 	Ledger objects.Ledger
-	// Ask returns why no document may be sent to an index that is there, nil if they may, and reports whether the session found it
+	// Ask returns the reason why documents may not be sent to an existing index, and reports whether the session found the index
 	// without documents and operations. It is called once for each index. nil: not called.
 	Ask func(ctx context.Context, index string) (untouched bool, err error)
 
 	mu    sync.Mutex
-	last  []byte // the name that was asked for last
+	last  []byte // name in the last call of Ensure
 	known map[string]bool
 	made  map[string]bool // created by this process, or untouched before the session
 }
 
-// Made reports whether an index has documents of this session only, as far as this process knows: it has created the index, or the
+// Made reports whether an index has only documents of this session, as far as this process knows: it has created the index, or the
 // session found it untouched.
 func (x *TargetIndices) Made(name string) bool {
 	x.mu.Lock()
@@ -46,8 +46,7 @@ func (x *TargetIndices) Made(name string) bool {
 	return x.made[name]
 }
 
-// Ensure returns a fault.ErrConfig for a name that does not exist and may not be created. Each name is
-// asked for once.
+// Ensure returns fault.ErrConfig for a name that does not exist and may not be created. It queries the target once for each name.
 func (x *TargetIndices) Ensure(ctx context.Context, name []byte) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -90,8 +89,8 @@ func (x *TargetIndices) Ensure(ctx context.Context, name []byte) error {
 	return nil
 }
 
-// create creates an index and records that. After a request without an answer it stays recorded as intended. made states
-// whether this call has created it.
+// create creates an index and records it. After a request without an answer the record stays an intent. made reports
+// whether this call created the index.
 func (x *TargetIndices) create(ctx context.Context, index string) (made bool, err error) {
 	body := json.RawMessage("{}")
 	if x.Ledger != nil {

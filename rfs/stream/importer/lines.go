@@ -8,21 +8,21 @@ import (
 )
 
 const (
-	lineBuffer = 256 << 10 // first size of the buffer, bytes
-	keepBuffer = 4 << 20   // a buffer that a giant line made larger is given up
-	// maxLine is the longest line that is taken when no other bound is set, in bytes.
+	lineBuffer = 256 << 10 // initial size of the buffer, in bytes
+	keepBuffer = 4 << 20   // a larger buffer is released after its line
+	// maxLine is the maximum length of a line without another limit, in bytes.
 	maxLine = 512 << 20
 )
 
-// errLong marks a line beyond the limit; its first part was returned.
+// errLong means that a line exceeds the limit. Its first bytes were returned.
 var errLong = errors.New("line too long")
 
-// lines cuts a stream into lines. Its buffer grows to the longest line that it meets.
+// lines splits a stream into lines. Its buffer grows to the longest line.
 type lines struct {
 	r        io.Reader
-	limit    int // of a line
+	limit    int // maximum length of a line
 	buf      []byte
-	from, to int   // buf[from:to] is read and not yet given
+	from, to int   // buf[from:to] is read and not yet returned
 	at       int64 // offset of buf[from] in the stream
 	err      error // of the stream
 	turn     turn  // of lines beyond keepBuffer
@@ -33,8 +33,8 @@ func newLines(r io.Reader, at int64, limit int) *lines {
 }
 
 // next returns the next line without its line feed, borrowed until the next call, and its offset.
-// The last line may have no line feed. io.EOF after the last. A line beyond the limit is
-// skipped: errLong, with the first bytes of it.
+// The last line may have no line feed. After it, next returns io.EOF. For a line beyond the limit, it skips the
+// line and returns errLong with its first bytes.
 func (l *lines) next() (line []byte, at int64, err error) {
 	at = l.at
 	for seen := 0; ; {
@@ -64,7 +64,7 @@ func (l *lines) next() (line []byte, at int64, err error) {
 	}
 }
 
-// shown is the number of bytes of an overlong line that are kept.
+// shown is the number of bytes of an overlong line that are returned.
 const shown = 200
 
 func (l *lines) within(line []byte, at int64) ([]byte, int64, error) {
@@ -79,7 +79,7 @@ func (l *lines) take(n int) {
 	l.at += int64(n)
 }
 
-// skip passes over the rest of the line at hand.
+// skip skips the rest of the current line and returns errLong.
 func (l *lines) skip() error {
 	for {
 		if i := bytes.IndexByte(l.buf[l.from:l.to], '\n'); i >= 0 {
@@ -131,7 +131,7 @@ func (l *lines) fill() {
 	}
 }
 
-// small releases a large buffer and its turn, unless the next lines are in it.
+// small releases a large buffer and its turn, unless more than keepBuffer bytes in it are still needed.
 func (l *lines) small() {
 	have := l.to - l.from
 	if have > keepBuffer {
@@ -141,7 +141,7 @@ func (l *lines) small() {
 	l.turn.give()
 }
 
-// move takes a buffer of another size.
+// move replaces the buffer by one of another size.
 func (l *lines) move(size int) {
 	buf := make([]byte, size)
 	l.to = copy(buf, l.buf[l.from:l.to])

@@ -26,20 +26,20 @@ const stateFile = ".rfsd/coordinator.db"
 // unfinished matches the base names of files that an export has not finished.
 var unfinished = regexp.MustCompile(`\.ndjson(\.gz|\.zst)?\.tmp-`)
 
-// ErrPartial reports that the source holds less than, or something else than, a whole export. It is a fault.ErrConfig.
+// ErrPartial means that the source does not contain exactly a whole export. It is a fault.ErrConfig.
 var ErrPartial = fmt.Errorf("the source is not a whole export: %w", fault.ErrConfig)
 
-// survey holds the contents of a source besides the files to import.
+// survey is the content of a source: the files to import, and other files of exports.
 type survey struct {
 	files     []file
-	sizes     map[string]int64 // of all files with an extension that is imported, also the empty ones
+	sizes     map[string]int64 // of all files with an extension that is imported, including empty ones
 	manifests []string
 	temporary []string
 	states    []string
-	exports   exports // what the manifests hold that can be read
+	exports   exports // the readable manifests
 }
 
-// take sorts one blob of the source in.
+// take adds one blob of the source.
 func (s *survey) take(blob repo.Blob) error {
 	base := path.Base(blob.Name)
 	switch {
@@ -64,13 +64,13 @@ func (s *survey) take(blob repo.Blob) error {
 	return nil
 }
 
-// expected is a file as a manifest describes it.
+// expected is the description of a file in a manifest.
 type expected struct {
 	name, sha256 string
 	bytes        int64
 }
 
-// finding is a reason not to take the source for a whole export.
+// finding is a reason why the source is not a whole export.
 type finding struct{ place, what string }
 
 // compareManifests compares the files with the manifests. It returns the digests to check, and the reasons why the export is incomplete.
@@ -164,13 +164,13 @@ func (m *Import) checkBare(ctx context.Context, s *survey, covered map[string]bo
 	return partial, nil
 }
 
-// How much is read to find files of failed documents: of each file, in bytes, and how many files.
+// Limits of the search for files of failed documents: bytes of each file, and number of files.
 const (
 	failedHead  = 8 << 10
 	failedFiles = 100
 )
 
-// refuseFailed returns a fault.ErrConfig for a file without a manifest that starts like a file of failed documents.
+// refuseFailed returns fault.ErrConfig for a file without a manifest that starts like a file of failed documents.
 func (m *Import) refuseFailed(ctx context.Context, files []file, bare func(name string) bool) error {
 	looked := 0
 	for _, f := range files {
@@ -197,7 +197,7 @@ func (m *Import) refuseFailed(ctx context.Context, files []file, bare func(name 
 	return nil
 }
 
-// refuse returns an ErrPartial for findings, or logs them when AllowPartial.
+// refuse returns ErrPartial for findings, or logs them with AllowPartial.
 func (m *Import) refuse(partial []finding) error {
 	if len(partial) == 0 {
 		return nil
@@ -232,7 +232,7 @@ func (m *Import) readManifest(ctx context.Context, name string) (export.Manifest
 	return x, nil
 }
 
-// checkDigests reads every file that a manifest describes, and returns an ErrPartial for the first that differs.
+// checkDigests reads every file that a manifest describes, and returns ErrPartial for the first that differs.
 func (m *Import) checkDigests(ctx context.Context) error {
 	if len(m.digests) == 0 || m.AllowPartial {
 		return nil

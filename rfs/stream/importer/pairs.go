@@ -12,8 +12,8 @@ import (
 
 // Reasons of documents that fail before they are sent.
 const (
-	BadLine   doc.Reason = "bad_line"       // a line where an action is due that is none
-	BadAction doc.Reason = "bad_action"     // the action cannot be carried out by an import
+	BadLine   doc.Reason = "bad_line"       // a line that should be an action line but is not
+	BadAction doc.Reason = "bad_action"     // an import cannot execute the action
 	NoLine    doc.Reason = "no_source_line" // the file ends after the action
 	Typed     doc.Reason = "mapping_type"   // a mapping type without a setting for its treatment
 )
@@ -23,14 +23,14 @@ type pair struct {
 	at     int64 // offset of the first line
 	action doc.Action
 	source []byte     // without line break; borrowed until the next pair
-	reason doc.Reason // not "": the pair cannot be sent
+	reason doc.Reason // why the pair cannot be sent; "": it can
 	detail string
 }
 
-// pairs reads the documents of a window: those whose first line begins at an offset in
-// [from, to). Where an action is due and the line is none, that line alone is a pair that fails, and
-// an action is due again: after a line that is not an action line an action is due always, which is what
-// syncPoint relies on.
+// pairs reads the documents of a window: the pairs whose first line starts at an offset in
+// [from, to). If a line should be an action but is not, this line alone is a failing pair, and
+// the next line should be an action again. Therefore, after any line that is not an action line, the next one should be
+// an action; syncPoint relies on this.
 type pairs struct {
 	lines    *lines
 	from, to int64
@@ -73,7 +73,7 @@ func (p *pairs) next() (*pair, error) {
 	}
 }
 
-// begins starts a pair with an action line. It is copied: the line is gone when the next one is read.
+// begins starts a pair with an action line, and reports whether the line is one. It copies the line, which is borrowed from lines.
 func (p *pairs) begins(line []byte, at int64) bool {
 	if len(line) > doc.MaxAction {
 		return false
@@ -83,7 +83,7 @@ func (p *pairs) begins(line []byte, at int64) bool {
 	return p.pair.action.ParseIndexing(p.line)
 }
 
-// complete reads the source line of the action at hand.
+// complete reads the source line of the current action.
 func (p *pairs) complete() error {
 	source, _, err := p.lines.next()
 	switch {
@@ -101,7 +101,7 @@ func (p *pairs) complete() error {
 	return nil
 }
 
-// check refuses what no target takes; the target itself judges the rest.
+// check sets the reason for a pair that no target would accept. The target checks the rest.
 func (p *pairs) check() {
 	x := &p.pair
 	body := doc.TrimSpace(doc.WithoutMark(x.source))
@@ -132,7 +132,7 @@ func isFailedDocument(line []byte) bool {
 // withoutReturn removes the carriage return of a line that ended in CR LF.
 func withoutReturn(line []byte) []byte { return bytes.TrimSuffix(line, []byte("\r")) }
 
-// beginning shows the first bytes of a line in a message.
+// beginning returns the quoted first bytes of a line, for a message.
 func beginning(line []byte) string {
 	if len(line) > 80 {
 		return fmt.Sprintf("%q…", line[:80])

@@ -22,18 +22,18 @@ type part struct {
 // Bytes returns 0: a file is not in the repository of a snapshot.
 func (*part) Bytes(cms.ItemID) int64 { return 0 }
 
-// run is a part of a file that is read.
+// run is an open part of a file.
 type run struct {
 	*part
 	ctx  context.Context // of the reading
 	open *window
-	at   int64 // behind the last document that was read
-	back int64 // how far frames may look back; 0: as far as the first one announces
+	at   int64 // offset after the last document read
+	back int64 // maximum window of frames in bytes; 0: the window of the first one
 	end  int64
 	id   idMaker
 }
 
-// Open opens the part from opts.From on.
+// Open opens the part at the offset opts.From.
 func (s *part) Open(ctx context.Context, _ cms.ItemID, opts *bulk.Options) (engine.Reading, error) {
 	if s.Indices != nil {
 		opts.Made = s.Indices.Made
@@ -46,19 +46,19 @@ func (s *part) Open(ctx context.Context, _ cms.ItemID, opts *bulk.Options) (engi
 	return r, r.reopen()
 }
 
-// reopen opens the file behind the last document that was read.
+// reopen opens the file after the last document read.
 func (r *run) reopen() (err error) {
 	r.open, err = openWindow(r.ctx, r.Source, r.window, r.at, lineLimit(r.MaxSource), room{r.Memory, r.Frames}, r.back)
 	return err
 }
 
-// Wrap makes the records of failed documents name their place.
+// Wrap makes the records of failed documents name their positions.
 func (r *run) Wrap(opts *bulk.Options) {
 	opts.Recorder = &recorder{Recorder: opts.Recorder, window: r.window, failed: &r.seen.failed}
 }
 
-// Next passes the next document on. A file in which a later frame looks back further than the first is opened once more,
-// when this part holds no line of it.
+// Next passes the next document to the sink. If a later frame has a larger window than the first, it opens the file once more,
+// while it holds no line.
 func (r *run) Next(ctx context.Context, to *engine.Sink, _ int) error {
 	p, err := r.open.next()
 	if errors.Is(err, errFurther) && r.back == 0 {
@@ -113,7 +113,7 @@ func (r *run) Close() error {
 	return nil
 }
 
-// lineLimit returns the longest source that is worth reading, in bytes, where most is the longest that the target takes; 0: unknown.
+// lineLimit returns the maximum length of a source in bytes; most is the target's limit, 0 if unknown.
 func lineLimit(most int64) int {
 	if 0 < most && most < maxLine {
 		return int(most)
@@ -121,7 +121,7 @@ func lineLimit(most int64) int {
 	return maxLine
 }
 
-// calm waits until a long document is delivered before the next one is read, and lets other parts read theirs.
+// calm blocks until a long document is delivered before the next one is read, and ends the turn of this part.
 func (r *run) calm(ctx context.Context, to *engine.Sink, size int) error {
 	if !r.open.lines.turn.held() {
 		return nil

@@ -22,16 +22,16 @@ import (
 
 const (
 	setupLock = "import/setup"
-	// lookInterval is the shortest interval at which the account of all processes is read to show progress.
+	// lookInterval is the minimum interval between two readings of the account of all processes.
 	lookInterval = 5 * time.Second
-	// releaseTimeout bounds the write that releases an item.
+	// releaseTimeout limits the write that releases an item.
 	releaseTimeout = 10 * time.Second
 )
 
-// idle are the pauses of a worker that found nothing to do. Half of each is random, so that workers do not ask at the same time.
+// idle is the back-off of a worker that found no item. Half of each pause is random, so that workers do not query at the same time.
 var idle = retry.Policy{First: 500 * time.Millisecond, Max: 10 * time.Second, Jitter: retry.Half}
 
-// outage returns a measure of the time without an answer. An error may pass if the other side is unavailable, or if another process
+// outage returns a retry.Outage with a limit. Errors are temporary if the other side is unavailable, or if another process
 // was first.
 func (m *Import) outage(limit time.Duration) *retry.Outage {
 	return &retry.Outage{Limit: limit, Now: func() time.Duration { return m.Clock.Read().Mono }, Passes: func(err error) bool {
@@ -44,7 +44,7 @@ func (m *Import) retry(ctx context.Context, f func(context.Context) error) error
 	return m.outage(m.Unavailable).Do(ctx, idle.First, m.Clock.Sleep, f)
 }
 
-// begin binds the session to this import, makes its items unless they exist, and reads its progress, as soon as the
+// begin binds the session to this import, creates its items unless they exist, and reads its progress. It retries until the
 // store answers.
 func (m *Import) begin(ctx context.Context) error {
 	return m.retry(ctx, func(ctx context.Context) error {
@@ -61,7 +61,7 @@ func (m *Import) begin(ctx context.Context) error {
 	})
 }
 
-// resume reads the progress of the import. An ended import that has open items again is continued.
+// resume reads the progress of the import. It continues an ended import with reopened items.
 func (m *Import) resume(ctx context.Context) error {
 	a, err := readAccount(ctx, m.items)
 	if err != nil {
@@ -94,8 +94,8 @@ func (m *Import) open(ctx context.Context) error {
 	return nil
 }
 
-// setup makes the items of the session, in one process at a time: it compares the files with the manifests, cuts them into
-// parts, and makes the first item of each.
+// setup creates the items of the session, in one process at a time: it compares the files with the manifests, divides them into
+// parts, and creates the first item of each.
 func (m *Import) setup(ctx context.Context) error {
 	locks := &primitive.Locks{Store: m.items.Store(), Clock: m.Clock}
 	for {
@@ -121,7 +121,7 @@ func (m *Import) setup(ctx context.Context) error {
 	}
 }
 
-// seed does the setup under its lock. Each step may be repeated.
+// seed performs the setup under its lock. Each step may be repeated.
 func (m *Import) seed(ctx context.Context) error {
 	if err := m.ask(ctx); err != nil {
 		return err
@@ -138,7 +138,7 @@ func (m *Import) seed(ctx context.Context) error {
 	}, nil)
 }
 
-// ask reads the names of all indices from the files and asks about them.
+// ask reads the names of all indices from the files and passes them to AskAll.
 func (m *Import) ask(ctx context.Context) error {
 	if m.AskAll == nil {
 		return nil
@@ -165,7 +165,7 @@ func (m *Import) ask(ctx context.Context) error {
 	return m.AskAll(ctx, slices.Compact(names))
 }
 
-// roots returns the first item of each part, cut by the size that the setup has, which may differ from Window.
+// roots returns the first item of each part, by the part size of the setup, which may differ from Window.
 func (m *Import) roots(ctx context.Context) (iter.Seq[cms.Root], error) {
 	text, err := m.items.SetupTask(ctx)
 	if errors.Is(err, cms.ErrNotFound) {
@@ -181,7 +181,7 @@ func (m *Import) roots(ctx context.Context) (iter.Seq[cms.Root], error) {
 	return parts(m.files, setup.Part), err
 }
 
-// look reads how far the import is.
+// look reads the progress of the import.
 func (m *Import) look(ctx context.Context) error {
 	a, err := readAccount(ctx, m.items)
 	if err != nil {
@@ -191,14 +191,14 @@ func (m *Import) look(ctx context.Context) error {
 	return nil
 }
 
-// show makes an account that was just read the state that Seen returns.
+// show sets the result of Seen to the status of an account that was just read.
 func (m *Import) show(a Account) {
 	a.Problems = append([]Problem{}, a.Problems...)
 	m.seen.fleet.Store(&a.Status)
 	m.looked = m.Clock.Read().Boot
 }
 
-// work does items until the import is complete, ctx ends, or nothing can be done any more.
+// work processes items until the import is complete, ctx is done, or a permanent error occurs.
 func (m *Import) work(ctx context.Context, slot int) error {
 	holder := m.Token
 	if slot > 0 {
@@ -230,11 +230,11 @@ func (m *Import) work(ctx context.Context, slot int) error {
 	}
 }
 
-// errNoProgress means that leases came to their ends without anything that arrived.
+// errNoProgress means that leases ended without any document that arrived.
 var errNoProgress = fmt.Errorf("items were released without progress: %w", fault.ErrUnavailable)
 
-// next waits for an item; nil when the import is complete or ctx has ended. One worker of a process
-// asks at a time, the others wait behind it.
+// next blocks until it has leased an item, and returns nil when the import is complete or ctx is done. One worker of a process
+// searches at a time.
 func (m *Import) next(ctx context.Context, holder string, outage *retry.Outage) (*cms.Lease, error) {
 	select {
 	case m.claiming <- struct{}{}:
@@ -273,7 +273,7 @@ func (m *Import) next(ctx context.Context, holder string, outage *retry.Outage) 
 	return nil, nil
 }
 
-// serve does one item to the end of its lease.
+// serve processes one item until its lease ends.
 func (m *Import) serve(ctx context.Context, lease *cms.Lease) (engine.Outcome, error) {
 	defer m.Solo.Leave()
 	task, err := decodeTask(lease.Item.Task)
@@ -291,7 +291,7 @@ func (m *Import) serve(ctx context.Context, lease *cms.Lease) (engine.Outcome, e
 	return outcome, err
 }
 
-// conclude walks the chains of all items when none is open, and records that the import is complete when they cover every
+// conclude audits the chains of all items when none is open, and records the end of the import if they cover every
 // file from its first byte to its last.
 func (m *Import) conclude(ctx context.Context) error {
 	roots, err := m.roots(ctx)
@@ -316,7 +316,7 @@ func (m *Import) conclude(ctx context.Context) error {
 	return nil
 }
 
-// end compares the target with the account, seals what it holds for the first time, and records that the import is complete.
+// end compares the target with the account, seals the created indices if first, and records the end of the import.
 func (m *Import) end(ctx context.Context, a *Account, first bool) error {
 	own, err := m.count(ctx, a)
 	if err != nil {
@@ -334,7 +334,8 @@ func (m *Import) end(ctx context.Context, a *Account, first bool) error {
 	return m.items.Leases().Put(ctx, cms.Record{ID: endID, Kind: endKind, Body: body})
 }
 
-// count compares what the target holds with the account, and adds the result to it. It returns what the documents account for.
+// count compares the documents of the target with the account, and adds the result to it. It returns the operations of the
+// session's documents.
 func (m *Import) count(ctx context.Context, a *Account) ([]rollback.Own, error) {
 	if m.Arrived == nil {
 		return nil, nil

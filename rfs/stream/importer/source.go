@@ -12,7 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
-// Source is the place of the files: a directory or a bucket's prefix.
+// Source is the location of the files: a directory or a prefix of a bucket.
 type Source interface {
 	Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error)
 	List(ctx context.Context, prefix string) iter.Seq2[repo.Blob, error]
@@ -34,7 +34,7 @@ var extensions = []struct {
 	packed compression
 }{{".ndjson", plain}, {".ndjson.gz", gzipped}, {".ndjson.zst", zstandard}}
 
-// maxFiles bounds a listing; it is kept in memory, some hundred bytes a file.
+// maxFiles limits a listing, which is kept in memory with some hundred bytes per file.
 const maxFiles = 1 << 20
 
 // file is one file of the source.
@@ -44,8 +44,8 @@ type file struct {
 	packed compression
 }
 
-// compressionOf returns how a file is compressed, and whether it is imported at all: its name has one of the
-// extensions and no part of its path starts with a dot (an export keeps its own notes in .rfsd).
+// compressionOf returns the compression of a file, and false if it is not imported: its name must have one of the
+// extensions, and no component of its path may start with a dot (an export has its own records in .rfsd).
 func compressionOf(name string) (compression, bool) {
 	for part := range strings.SplitSeq(name, "/") {
 		if strings.HasPrefix(part, ".") {
@@ -60,7 +60,7 @@ func compressionOf(name string) (compression, bool) {
 	return "", false
 }
 
-// list returns what the source holds; files in order of their names.
+// list returns the content of the source, with files in order of their names.
 func list(ctx context.Context, src Source) (*survey, error) {
 	s := &survey{sizes: map[string]int64{}, exports: exports{}}
 	for blob, err := range src.List(ctx, "") {

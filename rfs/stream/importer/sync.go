@@ -9,21 +9,20 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
-// lookBack is the distance before a window in which its first document is searched, in bytes. Four action lines of
-// the greatest length fit.
+// lookBack is the number of bytes before a window that syncPoint searches: four action lines of the maximum length.
 const lookBack = 4 * doc.MaxAction
 
 // Opener is the part of a repository that a window needs (rfs/source/repo).
 type Opener interface {
-	// Open streams n bytes from off on, to the end when n < 0.
+	// Open streams n bytes from off, or to the end if n < 0.
 	Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error)
 }
 
-// syncPoint finds where to start reading so that every document that starts at or after from is
-// seen as a reading of the whole file would see it: at at, after passing over the rest of the line there
-// when skip. A line break does not decide: the next line may be an action or a source, and a source may
-// look like an action. But after a line that is no action line, an action is due. In files of exports one
-// look at the 256 KiB before from finds such a line; otherwise the file is read from its start.
+// syncPoint returns the offset at which to start reading, so that every document that starts at or after from is
+// parsed as in a reading of the whole file; with skip, the rest of the line at that offset must be skipped.
+// A line break is not enough: the next line may be an action or a source, and a source may
+// look like an action. But a line that is not an action line is always followed by an action. In files of exports,
+// the 256 KiB before from contain such a line; otherwise the file is read from its start.
 func syncPoint(ctx context.Context, src Opener, name string, from int64) (at int64, skip bool, err error) {
 	if from == 0 {
 		return 0, false, nil
@@ -41,7 +40,7 @@ func syncPoint(ctx context.Context, src Opener, name string, from int64) (at int
 func findSync(block []byte, start int64) (at int64, skip bool) {
 	end := bytes.LastIndexByte(block, '\n') + 1 // of the last whole line
 	if len(block)-end > doc.MaxAction+1 {       // a carriage return does not belong to it
-		return start + int64(len(block)), true // in the midst of a line that is too long for an action
+		return start + int64(len(block)), true // within a line that is too long for an action
 	}
 	for end > 0 {
 		begin := bytes.LastIndexByte(block[:end-1], '\n') + 1

@@ -16,22 +16,22 @@ const Kind = "import"
 const (
 	// taskVersion is the version of the serialized form of tasks.
 	taskVersion = 3
-	// mostParts is the approximate number of parts into which all divisible files are cut.
+	// mostParts is the approximate maximum number of parts of all divisible files.
 	mostParts = 20_000
 )
 
-// Task is one part of a file as it is serialized into its items: an item of the part covers the bytes from its cursor to
-// the start of its successor, or to the end of the part. The task of the setup has only Part, which all processes follow.
+// Task is one part of a file, serialized in its items: an item of the part covers the bytes from its cursor to
+// the start of its successor, or to the end of the part. The task of the setup has only Part, which all processes use.
 type Task struct {
 	Version     int         `json:"v"`
 	Kind        string      `json:"kind"` // import
 	File        string      `json:"file"` // relative to the source
 	Number      int         `json:"number"`
 	Size        int64       `json:"size"` // of the file, bytes
-	From        int64       `json:"from"` // bytes of the file; of a compressed one always all
+	From        int64       `json:"from"` // range of bytes of the file; always all of a compressed file
 	To          int64       `json:"to"`
 	Compression compression `json:"compression"`
-	Part        int64       `json:"part,omitempty"` // bytes of a part of a file that can be cut
+	Part        int64       `json:"part,omitempty"` // bytes of a part of a divisible file
 }
 
 func encode(t Task) string {
@@ -54,7 +54,7 @@ func decodeTask(s string) (Task, error) {
 	return t, nil
 }
 
-// partSize returns the size of the parts of divisible files: window, or more when that would make too many.
+// partSize returns the size of the parts of divisible files in bytes: window, or more if the parts would be too many.
 func partSize(files []file, window int64) int64 {
 	var total int64
 	for _, f := range files {
@@ -89,17 +89,17 @@ func parts(files []file, size int64) iter.Seq[cms.Root] {
 	}
 }
 
-// Counts holds the outcomes of documents.
+// Counts counts documents by their results.
 type Counts struct {
 	Documents int64 `json:"documents"` // read: Indexed + Kept + Failed + Filtered
 	Indexed   int64 `json:"indexed"`
-	Kept      int64 `json:"kept,omitempty"` // the target had them already
-	Failed    int64 `json:"failed"`         // recorded with reason
+	Kept      int64 `json:"kept,omitempty"` // the target kept its own
+	Failed    int64 `json:"failed"`         // recorded with the reason
 	Filtered  int64 `json:"filtered"`       // left out by choice
 	Bytes     int64 `json:"bytes"`          // of sources indexed or failed
 	Retried   int64 `json:"retried,omitempty"`
 	Resent    int64 `json:"resent,omitempty"`
-	Replaced  int64 `json:"replaced,omitempty"` // these three as cms.Counts has them
+	Replaced  int64 `json:"replaced,omitempty"` // these three as in cms.Counts
 }
 
 func countsOf(c cms.Counts) Counts {

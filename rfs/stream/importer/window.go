@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// tail is the number of bytes requested behind the end of a window: the rest of its last document. When
-	// that is longer, more is asked for.
+	// tail is the number of bytes requested after the end of a window, for the rest of its last document. moreTail is the size of
+	// further requests if that is longer.
 	tail     = 64 << 10
 	moreTail = 1 << 20
 )
@@ -34,8 +34,8 @@ func (w *window) close() {
 }
 
 // openWindow opens the documents of a task that start at or after from. Offsets in a compressed file are
-// offsets in its content. Lines of more than limit bytes fail. Frames of zstd look back at most back bytes, with 0 as far
-// as the first one announces: errFurther is the error of a frame that looks back further.
+// offsets in its decompressed content. Lines of more than limit bytes fail. The windows of zstd frames have at most back bytes, with 0
+// the window of the first one; reading returns errFurther for a frame with a larger window.
 func openWindow(ctx context.Context, src Opener, t Task, from int64, limit int, memory room, back int64) (*window, error) {
 	w := &window{pairs: pairs{from: max(from, t.From), to: t.To}}
 	if t.Compression != plain {
@@ -64,13 +64,13 @@ func openWindow(ctx context.Context, src Opener, t Task, from int64, limit int, 
 	return w, nil
 }
 
-// take reads from the lines, which take turns with the lines of other windows.
+// take sets the lines of the window, whose long lines take turns with those of other windows.
 func (w *window) take(ctx context.Context, l *lines, memory *budget.Budget) {
 	l.turn = turn{ctx: ctx, memory: memory}
 	w.lines, w.closers = l, append(w.closers, l.turn.give)
 }
 
-// unpack decompresses. What the decompressor finds wrong is damage, errors of reading stay what they are.
+// unpack returns a decompressing reader. It returns errors of the decompressor as fault.ErrCorrupt, and errors of reading unchanged.
 func (w *window) unpack(r *ranges, t Task, memory room, back int64) (io.Reader, error) {
 	w.closers = append(w.closers, r.close)
 	unpacked := &unpacked{packed: r, name: t.File}
@@ -99,7 +99,7 @@ type unpacked struct {
 	io.Reader
 	packed *ranges
 	name   string
-	narrow bool // frames may look back further than these do
+	narrow bool // frames may have larger windows than the decoder allows
 }
 
 func (u *unpacked) Read(p []byte) (int, error) {
@@ -120,16 +120,16 @@ func (u *unpacked) explain(err error) error {
 	return &fault.Damage{Blob: u.name, Offset: u.packed.at, Err: err}
 }
 
-// ranges reads a file from at to its end by ranges: one up to end, then small ones as they are needed.
+// ranges reads a file from at to its end by ranges: one up to end, then small ones as needed.
 type ranges struct {
 	ctx  context.Context
 	src  Opener
 	name string
 	at   int64 // of the next byte
-	end  int64 // of the range at hand
-	size int64 // of the file as it was listed
+	end  int64 // of the current range
+	size int64 // of the file when it was listed
 	rc   io.ReadCloser
-	err  error // why nothing can be read any more
+	err  error // permanent error of reading
 }
 
 func (r *ranges) Read(p []byte) (int, error) {
