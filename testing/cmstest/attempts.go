@@ -8,8 +8,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 )
 
-// dies lets the holder of the only free item die, after it has got to an ordinal. It reports whether the
-// item was leased to work on alone.
+// dies simulates a crash of the holder of the only free item at an ordinal. It reports whether the item was leased to be worked on alone.
 func dies(t *testing.T, c *cms.Coordinator, s cms.Store, began bool, watermark, reached int64) (alone bool) {
 	t.Helper()
 	ctx := t.Context()
@@ -40,15 +39,15 @@ func dies(t *testing.T, c *cms.Coordinator, s cms.Store, began bool, watermark, 
 	return l.Alone()
 }
 
-// randomDeaths kills the holders of two items: one whose output is durable, and one whose output never is.
+// randomDeaths simulates crashes of the holders of two items: one with durable output, and one without.
 func randomDeaths(t *testing.T, s cms.Store) {
 	c := Coordinator(t, s, 10*time.Minute)
 	Seed(t, c, "a", 1)
-	for range 7 { // each at the same ordinal, as far as anything is recorded
+	for range 7 { // each at the same ordinal, as far as it is recorded
 		dies(t, c, s, true, 0, 500)
 	}
 	alone := 0
-	for i := range int64(20) { // each somewhere, never further than the first
+	for i := range int64(20) { // each at a random ordinal, at most that of the first
 		if dies(t, c, s, true, 0, 490-20*(i%7)) {
 			alone++
 		}
@@ -65,7 +64,7 @@ func randomDeaths(t *testing.T, s cms.Store) {
 	}
 }
 
-// neverBegan acquires an item again and again for holders that are gone before they begin.
+// neverBegan acquires an item repeatedly for holders that crash before they start.
 func neverBegan(t *testing.T, s cms.Store) {
 	c := Coordinator(t, s, 10*time.Minute)
 	Seed(t, c, "a", 1)

@@ -7,7 +7,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 )
 
-// Clock reads the virtual time of a synctest bubble on all three clocks, those that only go on from its start.
+// Clock returns the virtual time of a synctest bubble for all clocks; the monotonic ones count from Start.
 type Clock struct{ Start time.Time }
 
 // Read returns the time.
@@ -16,7 +16,7 @@ func (c Clock) Read() timing.Reading {
 	return timing.Reading{Wall: now, Mono: now.Sub(c.Start), Boot: now.Sub(c.Start)}
 }
 
-// Sleep waits for d or the end of ctx, whose error it returns then.
+// Sleep blocks for d or until ctx is done, and then returns its error.
 func (Clock) Sleep(ctx context.Context, d time.Duration) error {
 	return timing.SystemClock().Sleep(ctx, d)
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// differentialOf applies random transitions to random documents, once in the store and once by the pure functions. It does so many
-// cases and demands so many kinds of outcomes.
+// differentialOf applies random transitions to random documents, in the store and with the pure functions, and compares the results. It
+// requires
+// a minimum number of distinct outcomes.
 func differentialOf(t *testing.T, s cms.Store, cases, outcomes int) {
 	t.Helper()
 	seed := rand.Uint64()
@@ -41,7 +42,7 @@ func differentialOf(t *testing.T, s cms.Store, cases, outcomes int) {
 	}
 }
 
-// together applies random transitions to random items in one request, and one to an item that is not there.
+// together applies random transitions to random items in one request, and one to a missing item.
 func together(t *testing.T, s cms.Store) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -79,7 +80,7 @@ func together(t *testing.T, s cms.Store) {
 	}
 }
 
-// sameItem compares but for the seconds that pass between the two clocks.
+// sameItem compares items, ignoring the seconds between the two clocks.
 func sameItem(a, b cms.Item) bool {
 	near := func(x, y *int64, tolerance int64) {
 		if d := *x - *y; *x != 0 && *y != 0 && d <= tolerance && d >= -tolerance {

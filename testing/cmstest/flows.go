@@ -76,13 +76,13 @@ func isNone(err error) bool {
 	return errors.As(err, &none)
 }
 
-// poison lets every holder of an item die without progress.
+// poison makes every holder of an item die without progress.
 func poison(t *testing.T, s cms.Store) {
 	ctx := t.Context()
 	c := Coordinator(t, s, 10*time.Minute)
 	Seed(t, c, "a", 1)
 	id := cms.ItemID{Index: "a"}
-	for i := range 3 { // causes outside the item never count
+	for i := range 3 { // outside causes do not count as attempts
 		l, err := c.AcquireNext(ctx, "h", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -106,7 +106,7 @@ func poison(t *testing.T, s cms.Store) {
 			t.Fatal(err)
 		}
 	}
-	for i := range 5 { // not yet: it may not be to blame
+	for i := range 5 { // not yet: the cause may lie elsewhere
 		l, err := c.AcquireNext(ctx, "h", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -178,7 +178,7 @@ func poison(t *testing.T, s cms.Store) {
 	}
 }
 
-// cancel checks that an operator ends an item as failed: not while it is leased, with an event, and until it is opened again.
+// cancel checks that an operator can fail an item: not while it is leased, with an event, and until it is reopened.
 func cancel(t *testing.T, s cms.Store) {
 	ctx := t.Context()
 	c := Coordinator(t, s, 10*time.Minute)
@@ -234,7 +234,7 @@ func pickCause(i int) cms.Cause {
 	return []cms.Cause{cms.CauseBackpressure, cms.CauseDrain, cms.CauseKilled}[i%3]
 }
 
-// resume leaves an item whose three successors are stored but only one created.
+// resume leaves an item whose three successors are recorded but only one is created.
 func resume(t *testing.T, s cms.Store) {
 	ctx := t.Context()
 	c := Coordinator(t, s, 10*time.Minute)
@@ -275,7 +275,7 @@ func resume(t *testing.T, s cms.Store) {
 	}
 }
 
-// audit takes a chain apart as a store does that lost writes.
+// audit damages a chain like a store that lost writes.
 func audit(t *testing.T, s cms.Store) {
 	ctx := t.Context()
 	c := Coordinator(t, s, 10*time.Minute)
@@ -341,7 +341,7 @@ func mismatch(t *testing.T, s cms.Store) {
 	}
 }
 
-// identity: what a session lacks of its identity is added once, and anything else is refused.
+// identity checks that missing parts of a session's identity are added once, and other changes are rejected.
 func identity(t *testing.T, s cms.Store) {
 	ctx := t.Context()
 	c := Coordinator(t, s, 10*time.Minute)
@@ -405,7 +405,7 @@ func groups(t *testing.T, s cms.Store) {
 			})
 		}
 		all.Wait()
-		if done += len(leases); done >= 4 && wanted { // what was leased for the next turn is given back, and counts no attempt
+		if done += len(leases); done >= 4 && wanted { // leases for the next turn are released without counting as attempts
 			wanted = false
 			if err := g.Close(ctx); err != nil {
 				t.Fatal(err)

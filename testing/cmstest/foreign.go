@@ -13,8 +13,9 @@ import (
 // otherTool is a worker of another tool, as it names itself.
 const otherTool = "host-7_0b2f6c1e-9a37-4d52-8f0e-5c1f0a9be3d4"
 
-// foreign is an item of index a as another tool leaves it: leased by one of its workers an hour ago, completed when done is
-// not 0, and handed off to the shard's items at the cursors.
+// foreign returns an item of index a as left by another tool: leased by its worker an hour ago, completed if done is not 0, and handed off
+// to
+// items at the cursors.
 func foreign(now int64, shard int, cursor, done int64, next ...int64) cms.Item {
 	it := cms.NewItem(ID("a", shard, cursor), otherTool, 1)
 	it.Holder, it.Expiration, it.CompletedAt = otherTool, now-3600, done
@@ -34,7 +35,7 @@ func refusedAsForeign(t *testing.T, what string, err error) {
 	}
 }
 
-// foreignSetup: a queue that another tool seeded is refused before anything is written.
+// foreignSetup checks that a queue seeded by another tool is rejected before anything is written.
 func foreignSetup(t *testing.T, s cms.Store) {
 	now := storeNow(t, s).Unix()
 	setup := cms.NewItem(cms.SetupID, otherTool, 1)
@@ -55,7 +56,7 @@ func foreignSetup(t *testing.T, s cms.Store) {
 	}
 }
 
-// foreignHandoff: another tool has leased an item of ours, and handed it off in the middle or completed it.
+// foreignHandoff checks items of this program that another tool has leased, and handed off in the middle or completed.
 func foreignHandoff(t *testing.T, s cms.Store) {
 	ctx := t.Context()
 	c := Coordinator(t, s, 10*time.Minute)
@@ -79,7 +80,7 @@ func foreignHandoff(t *testing.T, s cms.Store) {
 	refusedAsForeign(t, "the audit", err)
 }
 
-// foreignEnd: another tool has completed a shard that this program seeded.
+// foreignEnd checks a shard seeded by this program and completed by another tool.
 func foreignEnd(t *testing.T, s cms.Store) {
 	c := Coordinator(t, s, 10*time.Minute)
 	Seed(t, c, "other", 0)
@@ -89,7 +90,7 @@ func foreignEnd(t *testing.T, s cms.Store) {
 	refusedAsForeign(t, "the audit", err)
 }
 
-// foreignSuccessor: another tool has created the very item that a hand-off names.
+// foreignSuccessor checks a hand-off whose successor another tool has already created.
 func foreignSuccessor(t *testing.T, s cms.Store) {
 	ctx := t.Context()
 	c := Coordinator(t, s, 10*time.Minute)

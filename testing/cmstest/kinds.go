@@ -29,7 +29,7 @@ func taskCoordinator(t *testing.T, s cms.Store) *cms.Coordinator {
 	return c
 }
 
-// kindStore runs those tests of a store that hold for the items of every kind.
+// kindStore runs the tests of a store that apply to items of every kind.
 func kindStore(t *testing.T, s cms.Store) {
 	for _, tc := range []struct {
 		name string
@@ -108,7 +108,7 @@ func tasks(t *testing.T, s cms.Store) {
 	}
 }
 
-// kindsApart demands that neither the items of shards nor those of another kind are seen.
+// kindsApart checks that neither items of shards nor items of another kind are visible.
 func kindsApart(t *testing.T, s cms.Store) {
 	ctx := t.Context()
 	shards, copies := Coordinator(t, s, 10*time.Minute), taskCoordinator(t, s)

@@ -12,8 +12,9 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// parts works on a shard in three parts: the first decision counts, each item carries the end of its part, nothing else is an
-// end, and the audit makes a part again that the store lost.
+// parts works on a shard in three parts: the first decision is final, each item has the end of its part, no other end is accepted, and the
+// audit
+// recreates a part that the store lost.
 func parts(t *testing.T, s cms.Store) {
 	ctx := t.Context()
 	c := Coordinator(t, s, 10*time.Minute)
@@ -90,5 +91,5 @@ func parts(t *testing.T, s cms.Store) {
 	}
 }
 
-// work is what is done between two ordinals.
+// work returns the work between two ordinals.
 func work(from, to int64) cms.Work { return cms.Work{Counts: cms.Counts{Ordinals: to - from}} }

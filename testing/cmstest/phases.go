@@ -16,7 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// phases lets many reach for the same phase, and moves it through its states.
+// phases lets many workers compete for a phase, and moves it through its states.
 func phases(t *testing.T, s cms.Store) {
 	ctx := t.Context()
 	c := Coordinator(t, s, 10*time.Minute)
@@ -77,7 +77,7 @@ func phases(t *testing.T, s cms.Store) {
 	}
 }
 
-// entries lets many fail and complete the same index entry.
+// entries lets many workers fail and complete the same index entry.
 func entries(t *testing.T, s cms.Store) {
 	ctx := t.Context()
 	c := Coordinator(t, s, 10*time.Minute)

@@ -53,7 +53,7 @@ func refused(t *testing.T, s cms.Store) {
 	keep(all)
 	is(450)
 	before := records()
-	keep(all) // a worker that was killed before it recorded its progress does it again
+	keep(all) // a worker that crashed before it recorded its progress repeats this
 	if after := records(); after != before {
 		t.Errorf("%d records became %d", before, after)
 	}
@@ -81,7 +81,7 @@ func refused(t *testing.T, s cms.Store) {
 
 	forget := func(arrived func(session.Refused) bool) {
 		t.Helper()
-		for range 2 { // a process that died does it again
+		for range 2 { // a restarted process repeats this
 			if err := session.RefusalsOf(c).Forget(ctx, arrived); err != nil {
 				t.Fatal(err)
 			}

@@ -1,5 +1,4 @@
-// Package cmstest is the conformance suite of coordination stores: what a
-// cms.Store promises, tested on any of them.
+// Package cmstest is the conformance suite of coordination stores: tests of the contract of cms.Store for any implementation.
 package cmstest
 
 import (
@@ -24,7 +23,8 @@ type testCase struct {
 	run  func(*testing.T, cms.Store)
 }
 
-// operations returns the cases of single operations of a store, with so many random transitions that have so many outcomes at least.
+// operations returns the cases of single operations of a store, with a number of random transitions and the minimum number of their
+// outcomes.
 func operations(transitions, outcomes int) []testCase {
 	return []testCase{
 		{"CreateLeavesWhatExistsUntouched", createTwice},
@@ -44,7 +44,7 @@ func operations(transitions, outcomes int) []testCase {
 	}
 }
 
-// sequences are the cases of what a coordinator makes of these operations.
+// sequences are the cases of sequences of operations by a coordinator.
 var sequences = []testCase{
 	{"AGroupIsAcquiredAndCompletedTogether", groups},
 	{"AMigrationRunsFromSeedToAudit", migration},
@@ -79,19 +79,19 @@ func Run(t *testing.T, open Factory) {
 	}
 }
 
-// Operations runs the cases of single operations, for a store on which another test runs the whole suite in another version or mode.
+// Operations runs the cases of single operations only, for a store whose whole suite runs in another version or mode.
 func Operations(t *testing.T, open Factory) {
 	for _, tc := range operations(100, 15) {
 		t.Run(tc.name, func(t *testing.T) { tc.run(t, open(t)) })
 	}
 }
 
-// ID is the wire id of the n-th shard of an index, at a cursor.
+// ID returns the wire id of the item of a shard at a cursor.
 func ID(index string, shard int, cursor int64) string {
 	return cms.ItemID{Index: index, Shard: shard, Cursor: cursor}.String()
 }
 
-// Coordinator makes one on the store with the given initial lease.
+// Coordinator returns a coordinator on the store with the given initial lease.
 func Coordinator(t *testing.T, s cms.Store, lease time.Duration) *cms.Coordinator {
 	t.Helper()
 	c := cms.New(cms.Config{Store: s, Creator: "suite", InitialLease: lease})
@@ -209,7 +209,7 @@ func candidatesAreFree(t *testing.T, s cms.Store) {
 	done := cms.NewItem(ID("done", 0, 0), "c", 0)
 	done.CompletedAt = now - 5
 	create(t, s, free, expired, inGrace, leased, done, cms.NewItem(cms.SetupID, "c", 0))
-	if _, err := s.Open(t.Context()); err != nil { // from now on a search sees all
+	if _, err := s.Open(t.Context()); err != nil { // makes everything visible to searches
 		t.Fatal(err)
 	}
 	got, err := s.Candidates(t.Context(), 5*time.Minute, 32)
@@ -245,7 +245,7 @@ func candidatesAreRandom(t *testing.T, s cms.Store) {
 			seen[it.ID] = true
 		}
 	}
-	if len(seen) < 32 { // 63 expected, also of stores that return 8 neighbors from a random place on
+	if len(seen) < 32 { // 63 expected; the bound also suits stores that return 8 neighbors from a random position
 		t.Errorf("only %d different items in %d draws of 8", len(seen), draws)
 	}
 }
@@ -339,7 +339,7 @@ func recordRevisions(t *testing.T, s cms.Store) {
 	}
 }
 
-// recordsTogether writes records in one request: a new one, one that exists, and one under each of its revisions.
+// recordsTogether writes records in one request: a new one, an existing one, and one with each of its revisions.
 func recordsTogether(t *testing.T, s cms.Store) {
 	record := func(key, state string, rev cms.Revision) cms.Record {
 		return cms.Record{ID: "test:" + key, Revision: rev, Kind: "test", State: state, Body: json.RawMessage(`{"x":1}`)}

@@ -12,10 +12,10 @@ import (
 // IndexSummary is the sum over the items of one index of the snapshot.
 type IndexSummary struct {
 	Index  string
-	Items  int64 // all items, those that were handed off too
+	Items  int64 // all items, including handed-off ones
 	Open   int64
-	Leased int64 // open with a holder; its lease may be over
-	Failed int64 // given up
+	Leased int64 // open with a holder, whose lease may have expired
+	Failed int64 // failed items
 	Counts cms.Counts
 }
 
@@ -26,8 +26,7 @@ type Summary struct {
 	SetupDone bool
 }
 
-// Sum adds up what the items record. It is right after any crash, because
-// every item keeps the counts of its own range only.
+// Sum returns the sums over the items. They are correct after any crash, because every item only holds the counts of its own range.
 func Sum(ctx context.Context, c *cms.Coordinator) (Summary, error) {
 	var s Summary
 	seeded, err := c.Seeded(ctx)

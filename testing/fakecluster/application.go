@@ -33,7 +33,7 @@ func (c *Cluster) Indices() []string {
 	return slices.Sorted(maps.Keys(c.indices))
 }
 
-// Operations returns how many sequence numbers the shards of an index have used; 0 without the index.
+// Operations returns the number of sequence numbers used by the shards of an index; 0 if the index does not exist.
 func (c *Cluster) Operations(name string) (n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -45,21 +45,21 @@ func (c *Cluster) Operations(name string) (n int64) {
 	return n
 }
 
-// Put writes a document as an application does; the index exists.
+// Put writes a document as an application does. The index must exist.
 func (c *Cluster) Put(k Key, source string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.indices[k.Index].put(k.ID, k.Routing, []byte(source))
 }
 
-// Delete deletes a document as an application does; the index exists.
+// Delete deletes a document as an application does. The index must exist.
 func (c *Cluster) Delete(k Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.indices[k.Index].remove(k.ID, k.Routing)
 }
 
-// Latest returns the documents of an index that were written last, at most n of each shard.
+// Latest returns the most recently written documents of an index, at most n of each shard.
 func (c *Cluster) Latest(index string, n int) (all []Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,8 +72,9 @@ func (c *Cluster) Latest(index string, n int) (all []Key) {
 	return all
 }
 
-// Lose forgets documents without an operation, and sequence numbers that no document behind them has: a node restarted that had
-// not kept what it acknowledged.
+// Lose removes documents without an operation, and the sequence numbers after the last remaining document, like the restart of a node that
+// had
+// not persisted acknowledged writes.
 func (c *Cluster) Lose(all ...Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,7 +91,7 @@ func (c *Cluster) Lose(all ...Key) {
 	}
 }
 
-// Do sends a request as an operator does and returns the status of its answer.
+// Do sends a request as an operator does and returns the status of the response.
 func (c *Cluster) Do(method, path, body string) int {
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest(method, path, nil)

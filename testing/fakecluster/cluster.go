@@ -1,6 +1,8 @@
-// Package fakecluster is as much of an OpenSearch cluster as whole commands of rfsd and rfsctl ask for, in memory: indices with
-// shards and sequence numbers, aliases, templates, pipelines that drop documents, counts, searches by point in time. Every document
-// is visible at once. A request that it does not know is refused and listed by Unknown, so that a test cannot pass by accident.
+// Package fakecluster implements in memory the part of OpenSearch that commands of rfsd and rfsctl use: indices with shards and sequence
+// numbers,
+// aliases, templates, pipelines that drop documents, counts, and point-in-time searches. Documents are visible immediately. It rejects
+// unknown
+// requests and lists them in Unknown, so that no test passes by accident.
 package fakecluster
 
 import (
@@ -17,10 +19,10 @@ import (
 	"time"
 )
 
-// version is what the cluster calls itself.
+// version is the reported version.
 const version = "2.19.4"
 
-// Cluster is a cluster of one node. The zero value is not ready: use New.
+// Cluster is a cluster of one node. Use New: the zero value is not ready.
 type Cluster struct {
 	mu            sync.Mutex
 	before, after func(r *http.Request) error

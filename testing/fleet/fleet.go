@@ -1,6 +1,8 @@
-// Package fleet plays a whole fleet in virtual time: hundreds of nodes, thousands of workers, shards of
-// skewed sizes. Items change by the real transitions and are chosen by the real scheduler; what is
-// played is time, the store's search (which lags behind writes) and the reading of bytes.
+// Package fleet simulates a whole fleet in virtual time: hundreds of nodes, thousands of workers, shards of skewed sizes. Items change by
+// the
+// real transitions and are chosen by the real scheduler. Simulated are time, the store's search (which lags behind writes) and the reading
+// of
+// bytes.
 package fleet
 
 import (
@@ -17,48 +19,47 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 )
 
-// Config describes what is played.
+// Config describes the simulated fleet.
 type Config struct {
 	Nodes, Workers int // workers of the whole fleet
 	Shards         int
-	Mean           int64   // bytes of a shard on average
+	Mean           int64   // mean size of a shard in bytes
 	Skew           float64 // sigma of the logarithm of the sizes
 	Rate           float64 // bytes per second of a worker
 	Setup          time.Duration
 	Lease          time.Duration // initial
 	Hints          bool
 	MaxRate        bool // --max-rate is set, so that each node keeps a permit
-	Deaths         int  // nodes that die at random times in the first quarter of the least time, for good
+	Deaths         int  // nodes that die permanently at random times in the first quarter of Result.Least
 	Seed           uint64
 }
 
-// Result is what came of it.
+// Result holds the results of a simulation.
 type Result struct {
 	Makespan time.Duration
-	Least    time.Duration // no schedule is quicker: the biggest shard alone, or all bytes over all workers
+	Least    time.Duration // lower bound of any schedule: the largest shard alone, or all bytes over all workers
 	Ops      int           // operations on the coordination store
 	Mean     float64       // operations per second from start to end
 	Peak     float64       // operations per second in the busiest minute
-	Lost     int           // acquisitions that found the item taken
-	Again    float64       // bytes that were read more than once, of all
-	Problems []string      // shards that are not done, or done with a gap
+	Lost     int           // acquisitions of an item that was already leased
+	Again    float64       // fraction of bytes that were read more than once
+	Problems []string      // shards that are incomplete or have a gap
 }
 
 const (
-	refresh    = time.Second          // what was written is found by a search after this long at most
-	round      = 5 * time.Millisecond // of one operation
+	refresh    = time.Second          // maximum delay until a write is visible to searches
+	round      = 5 * time.Millisecond // duration of one operation
 	candidates = 32
-	idle       = 30 * time.Second // between two looks of a node that found nothing free
-	rounds     = 8                // of candidates that all went to others, before a node waits
+	idle       = 30 * time.Second // between two searches of a node that found nothing free
+	rounds     = 8                // of candidates that all were leased by others, before a node waits
 	holderName = "n%d_w%d_%d"
 )
 
-// What the parts of the program ask of the store beside what is played in detail; the test of what a worker asks
-// (testing/e2e) counts it on a real one.
+// Operations of the program on the store that are not simulated in detail. testing/e2e counts them on a real store.
 const (
-	opsOfStart = 10  // of a worker process until it looks for an item
+	opsOfStart = 10  // of a worker process until it searches for an item
 	opsOfBegin = 2   // from the lease to the first document
-	opsOfEnd   = 1   // at the end of the lease, beside the change of its item
+	opsOfEnd   = 1   // at the end of the lease, in addition to the change of its item
 	opsOfBeat  = 2.5 // updates of a node's entry in the list; the store's clock is read at every second
 	opsOfTerm  = 8   // of the leader, at each look
 	opsOfRate  = 2.4 // renewal of a permit; the store's clock is read at every third or so
@@ -68,7 +69,7 @@ const (
 
 type item struct {
 	cms.Item
-	end int64 // bytes of the shard; an ordinal is a byte here
+	end int64 // size of the shard in bytes; an ordinal is a byte here
 }
 
 type event struct {
@@ -96,7 +97,7 @@ type world struct {
 
 	items    map[string]*item
 	open     map[string]*item
-	found    []*item // what a search saw last
+	found    []*item // result of the last search
 	foundAt  time.Duration
 	dirty    bool
 	shards   []schedule.Shard
@@ -111,17 +112,17 @@ type node struct {
 	number  int
 	sched   *schedule.Scheduler
 	waiting []int // free slots
-	asking  bool  // one slot looks for work at a time
+	asking  bool  // only one slot searches at a time
 	dead    bool
 	leases  int
-	rounds  int           // of searches whose candidates all went to others
-	quiet   time.Duration // no start before: nothing was free
-	paced   time.Duration // nor before that: others start, too
-	timer   time.Duration // when it is asked again; in the past: it is not
+	rounds  int           // consecutive searches whose candidates were all leased by others
+	quiet   time.Duration // no search before this time: nothing was free
+	paced   time.Duration // no search before this time: other slots are starting
+	timer   time.Duration // time of the next search; in the past: none is scheduled
 	died    time.Duration
 }
 
-// Play runs the world to its end.
+// Play runs the simulation to its end.
 func Play(c Config) Result { return run1(c).result() }
 
 func run1(c Config) *world {
@@ -146,7 +147,7 @@ func run1(c Config) *world {
 		victim := nodes[w.rng.IntN(len(nodes))]
 		w.after(time.Duration(w.rng.Int64N(int64(w.least()/4)+1)), func() {
 			victim.dead, victim.died = true, w.now
-			w.after(10*time.Second, func() { w.stand(nodes) }) // gossip notices
+			w.after(10*time.Second, func() { w.stand(nodes) }) // gossip detects it
 		})
 	}
 	for len(w.events) > 0 && len(w.open) > 0 {
@@ -157,7 +158,7 @@ func run1(c Config) *world {
 	return w
 }
 
-// spread lets the nodes of a fleet that knows itself begin one after the other.
+// spread returns the delay with which a node of a known fleet starts.
 func (w *world) spread(n *node) time.Duration {
 	if !w.Hints {
 		return 0
@@ -240,7 +241,7 @@ const start = int64(1_000_000_000_000)
 
 func (w *world) clock() int64 { return start + w.now.Milliseconds() }
 
-// search finds open items whose lease is over, as they were at the last refresh.
+// search returns open items with expired leases, as of the last refresh.
 func (w *world) search() []cms.Item {
 	w.op()
 	if w.now-w.foundAt >= refresh {
@@ -250,7 +251,7 @@ func (w *world) search() []cms.Item {
 				w.found = append(w.found, it)
 			}
 		}
-		slices.SortFunc(w.found, func(a, b *item) int { // maps have no order; a seed must replay
+		slices.SortFunc(w.found, func(a, b *item) int { // maps are unordered; a seed must reproduce a run
 			if a.ID < b.ID {
 				return -1
 			}
@@ -266,14 +267,15 @@ func (w *world) search() []cms.Item {
 	return some
 }
 
-// ask lets one slot of a node look for work as a worker process does: a few proposals first, then a search. Between two that
-// start, and after one that found nothing, a node waits.
+// ask lets one slot of a node look for work as a worker process does: a few proposals first, then a search. The node pauses between two
+// slots
+// that start, and after a search that found nothing.
 func (w *world) ask(n *node) {
 	if n.dead || n.asking || len(n.waiting) == 0 {
 		return
 	}
 	if due := max(n.paced, n.quiet); w.now < due {
-		if n.timer < w.now { // one is enough
+		if n.timer < w.now { // one scheduled search is enough
 			n.timer = due
 			w.after(due-w.now, func() { n.timer = -1; w.ask(n) })
 		}
@@ -284,7 +286,7 @@ func (w *world) ask(n *node) {
 	w.tryEach(n, n.sched.Propose(time.UnixMilli(w.clock()), 4), func() { w.look(n) })
 }
 
-// look searches, as a worker does that was proposed nothing which is free.
+// look searches for an item, as a worker does if no proposed item is free.
 func (w *world) look(n *node) {
 	if n.dead || len(n.waiting) == 0 {
 		n.asking = false
@@ -296,7 +298,7 @@ func (w *world) look(n *node) {
 			found, most = found[:min(len(found), tries)], 1
 		}
 		if len(found) == 0 || n.rounds == most {
-			w.op() // the count of open items, which determines how long to wait
+			w.op() // counts the open items, which determines the pause
 			n.asking, n.quiet = false, w.now+idle/2+time.Duration(w.rng.Int64N(int64(idle)))
 			w.ask(n)
 			return
@@ -310,7 +312,7 @@ func (w *world) look(n *node) {
 	})
 }
 
-// tryEach tries to lease the items in turn until one is ours.
+// tryEach tries to lease the items in turn until one succeeds.
 func (w *world) tryEach(n *node, ids []string, none func()) {
 	if n.dead {
 		return
@@ -363,7 +365,7 @@ func (w *world) work(n *node, slot int, it *item, holder string) {
 	begin := it.Begin()
 	id, err := it.Range()
 	if err != nil {
-		panic(err) // the simulation made it
+		panic(err) // the simulation is wrong
 	}
 	need := time.Duration(float64(it.end-begin) / w.Rate * float64(time.Second))
 	until := min(timing.TriggerAfter(length), length-timing.Margin(length)) - w.Setup
@@ -381,7 +383,7 @@ func (w *world) work(n *node, slot int, it *item, holder string) {
 		w.after(max(30*time.Second, 3*every), guard)
 	}
 	w.after(max(30*time.Second, 3*every), guard)
-	for at := every / 16; at < every; at *= 2 { // often at first
+	for at := every / 16; at < every; at *= 2 { // more often at first
 		if at >= time.Second && at < min(need, until)-w.Setup {
 			w.after(w.Setup+at, w.op)
 		}
@@ -429,19 +431,19 @@ func (w *world) work(n *node, slot int, it *item, holder string) {
 			w.lastDone = w.now
 		}
 		n.waiting = append(n.waiting, slot)
-		n.quiet = 0 // a hand-off leaves something behind
+		n.quiet = 0 // a hand-off creates an item
 		w.ask(n)
 	})
 }
 
-// daemons returns what all nodes ask of the store again and again, in operations per second.
+// daemons returns the background load of all nodes on the store, in operations per second.
 func (w *world) daemons() float64 {
 	p := w.place(0, w.Nodes)
 	pages := 4 + w.Shards/pageOfRead
 	took := time.Duration(pages) * readTook
 	each := func(ops float64, every time.Duration) float64 { return float64(w.Nodes) * ops / every.Seconds() }
 	own := p.ReadInterval(max(3*time.Second, 4*took), took)
-	if w.Hints { // the leader reads for all
+	if w.Hints { // the leader reads for all nodes
 		own = p.MirroredReadInterval()
 	}
 	all := each(float64(pages), own) + each(1, p.Interval(2*time.Second, schedule.IntentRate)) + each(1, p.Interval(10*time.Second, schedule.EventRate))
@@ -474,7 +476,7 @@ func (w *world) result() Result {
 	return r
 }
 
-// gap follows a shard's chain of items to its end.
+// gap follows a shard's chain of items to its end, and describes the first gap; "" if it is complete.
 func (w *world) gap(s schedule.Shard) string {
 	id := cms.ItemID{Index: s.Index, Shard: s.Shard}
 	for {

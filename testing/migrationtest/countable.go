@@ -14,7 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
-// Countable is a target as it answers questions about its indices.
+// Countable is a target with configurable counts for its indices.
 type Countable struct {
 	UUIDs   map[string]string
 	Docs    map[string]int64 // visible after a refresh
@@ -22,9 +22,9 @@ type Countable struct {
 	Set     map[string]string
 	Denied  error
 	Lucene  int64             // Lucene documents of each index
-	Hidden  error             // why these are not stated
+	Hidden  error             // error of CountLucene
 	Did     target.Operations // on index a
-	Untold  error             // why the operations are not stated
+	Untold  error             // error of Operations
 
 	mu        sync.Mutex
 	Refreshed map[string]bool

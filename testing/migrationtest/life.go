@@ -10,23 +10,22 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// Life is a process that dies at its n-th call to the outside, before the call has an
-// effect or after it.
+// Life is a process that dies at its n-th external call, before or after the call has taken effect.
 type Life struct {
 	Mu    sync.Mutex
 	Calls int
-	Dies  int // at this call; 0: never
+	Dies  int // number of the call; 0: never
 	After bool
 	Dead  bool
-	Fails error         // the answer to the n-th call: the process lives on; nil: it dies
-	Lasts time.Duration // of the time in which every call from the n-th on fails; 0: only that call does
-	until time.Time     // its end; zero before
+	Fails error         // error of that call instead of a death; nil: the process dies
+	Lasts time.Duration // time for which the calls from then on fail; 0: only that call fails
+	until time.Time     // end of that time; zero before
 }
 
-// ErrDead is the answer to every call of a dead process.
+// ErrDead is the error of every call by a dead process.
 var ErrDead = errors.New("the process is dead")
 
-// Call runs an effect unless the process is dead.
+// Call runs f unless the process is dead.
 func (l *Life) Call(f func()) error {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
@@ -51,7 +50,7 @@ func (l *Life) Call(f func()) error {
 	return nil
 }
 
-// Mortal is the store as a process sees it.
+// Mortal is the store as seen by a process that may die.
 type Mortal struct {
 	cms.Store
 	Life *Life
@@ -105,7 +104,7 @@ func (m Mortal) Record(ctx context.Context, id string) (r cms.Record, err error)
 	return r, err
 }
 
-// Fallible is a store of which also what only reads may fail.
+// Fallible is a Mortal whose read-only calls may fail, too.
 type Fallible struct{ Mortal }
 
 // Get passes the call on, or fails.

@@ -15,15 +15,15 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// Memory is a coordination store in memory, under the clock of the test.
+// Memory is a coordination store in memory that uses the clock of the test.
 type Memory struct {
 	mu      sync.Mutex
 	Items   map[string]cms.Item
 	Records map[string]cms.Record
 	rev     int64
-	// Follows returns an error where a state of a phase's record may not follow another; nil: it is not checked.
+	// Follows returns an error if a state of a phase's record may not follow another; nil: not checked.
 	Follows func(phase, was, is string) error
-	Strange []error // what Follows returned
+	Strange []error // errors of Follows
 }
 
 // NewMemory returns an empty store.
@@ -57,7 +57,7 @@ func (m *Memory) Apply(_ context.Context, id string, t cms.Transition) (cms.Item
 	return it, v, nil
 }
 
-// ApplyAll applies changes one after the other.
+// ApplyAll applies changes in sequence.
 func (m *Memory) ApplyAll(ctx context.Context, changes []cms.Change) ([]cms.Outcome, error) {
 	outcomes := make([]cms.Outcome, len(changes))
 	for i, c := range changes {
@@ -66,7 +66,7 @@ func (m *Memory) ApplyAll(ctx context.Context, changes []cms.Change) ([]cms.Outc
 	return outcomes, nil
 }
 
-// PutAll stores records one after the other.
+// PutAll stores records in sequence.
 func (m *Memory) PutAll(ctx context.Context, records []cms.Record) ([]error, error) {
 	errs := make([]error, len(records))
 	for i, r := range records {
@@ -110,7 +110,7 @@ func (m *Memory) Open(context.Context) (cms.Open, error) {
 // Incarnation returns the same text for every store.
 func (m *Memory) Incarnation(context.Context) (string, error) { return "of this test", nil }
 
-// OfKind returns the store itself: there are only shards.
+// OfKind returns the store itself: it only holds shards.
 func (m *Memory) OfKind(context.Context, string) (cms.Store, error) { return m, nil }
 
 // Scan yields all items in any order.
@@ -178,7 +178,7 @@ func (m *Memory) List(_ context.Context, kind string) iter.Seq2[cms.Record, erro
 	}
 }
 
-// Events counts the events of a code.
+// Events returns the number of events with a code.
 func (m *Memory) Events(code string) (n int) {
 	for _, r := range m.Records {
 		if r.Kind == "event" && r.State == code {
@@ -188,7 +188,7 @@ func (m *Memory) Events(code string) (n int) {
 	return n
 }
 
-// Creations returns the states of what is recorded as created, by name.
+// Creations returns the states in the created list by name.
 func (m *Memory) Creations(t *testing.T) map[string]string {
 	t.Helper()
 	c := cms.New(cms.Config{Store: m, Creator: "test"})

@@ -32,7 +32,7 @@ type OneShard struct {
 	ID          cms.ItemID
 }
 
-// NewShard makes a runner over a store with the given initial lease, which sends bodies of maxDocs documents to d.
+// NewShard returns a OneShard over a store with the given initial lease, whose runner sends bodies of maxDocs documents to d.
 func NewShard(t *testing.T, store cms.Store, d engine.Destination, lease time.Duration, maxDocs int) *OneShard {
 	t.Helper()
 	clock := cmstest.Clock{Start: time.Now()}

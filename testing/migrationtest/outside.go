@@ -22,22 +22,22 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
-// Outside are the clusters: what was asked of them, and what they hold.
+// Outside is the source and the target cluster, with a record of their requests.
 type Outside struct {
 	mu        sync.Mutex
 	Snapshots map[string]live.State
 	Ends      string
-	Created   map[string]int // accepted creations by what was created
+	Created   map[string]int // successful creations by name
 	UUIDs     map[string]string
-	bodies    map[string]json.RawMessage // of indices, with the mark that they were created with
+	bodies    map[string]json.RawMessage // bodies of created indices, including marks
 	AliasesOf map[string]string
-	Refuse    map[string]string // index → why
-	Refused   map[string]error  // alias → why
-	Wrong     map[string]error  // index → why
-	Late      string            // aliases that wait for the documents; "": one
+	Refuse    map[string]string // index → reason for rejecting it
+	Refused   map[string]error  // alias → error
+	Wrong     map[string]error  // index → error
+	Late      string            // withheld aliases; "": one
 	Globals   error
-	Sent      int // creations of globals that were asked for
-	Busy      int // refusals to begin a snapshot because of another
+	Sent      int // number of requests to create globals
+	Busy      int // number of snapshots to reject because another one is running
 }
 
 // NewOutside returns clusters that hold nothing.
@@ -45,13 +45,13 @@ func NewOutside() *Outside {
 	return &Outside{Snapshots: map[string]live.State{}, Ends: "SUCCESS", Created: map[string]int{}, UUIDs: map[string]string{}, bodies: map[string]json.RawMessage{}, AliasesOf: map[string]string{}, Refuse: map[string]string{}}
 }
 
-// Seen is the outside as one process sees it.
+// Seen is the outside as seen by one process.
 type Seen struct {
 	*Outside
 	Life *Life
 }
 
-// do runs an effect on the outside while the process lives.
+// do runs an effect on the outside while the process is alive.
 func (x Seen) do(f func() error) error {
 	var err error
 	derr := x.Life.Call(func() {
@@ -62,7 +62,7 @@ func (x Seen) do(f func() error) error {
 	return errors.Join(derr, err)
 }
 
-// Register does nothing while the process lives.
+// Register does nothing while the process is alive.
 func (x Seen) Register(context.Context) (bool, error) {
 	return false, x.do(func() error { return nil })
 }
@@ -162,7 +162,7 @@ func (x Seen) Make(_ context.Context, p plan.Index) (made creation.Made, err err
 	return made, err
 }
 
-// Aliases returns the aliases that wait for the documents.
+// Aliases returns the withheld aliases.
 func (x Seen) Aliases(_ context.Context, p plan.Index) (map[string]json.RawMessage, error) {
 	return map[string]json.RawMessage{p.Name: json.RawMessage(cmp.Or(x.Late, `{"alias-of-`+p.Name+`":{}}`))}, nil
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 )
 
-// Whole is a target with everything that a migration asks of it.
+// Whole is a target with everything that a migration needs.
 type Whole struct {
 	Seen
-	Docs map[string]map[string]string // index → id → source; "": another client has deleted it
+	Docs map[string]map[string]string // index → id → source; "": deleted by another client
 }
 
-// Refresh does nothing while the process lives.
+// Refresh does nothing while the process is alive.
 func (w Whole) Refresh(context.Context, string) error { return w.do(func() error { return nil }) }
 
 // Count returns the documents of an index.
@@ -52,36 +52,36 @@ func (w Whole) GetIndex(_ context.Context, name string) ([]target.Index, error) 
 	return []target.Index{{Name: name, UUID: "uuid of " + name}}, w.do(func() error { return nil })
 }
 
-// Tune notes that settings were changed.
+// Tune records that settings were changed.
 func (w Whole) Tune(_ context.Context, names []string, _ tuning.Wish) error {
 	return w.do(func() error { w.Created["tuned"] = len(names); return nil })
 }
 
-// Harden notes that settings were changed.
+// Harden records that settings were changed.
 func (w Whole) Harden(context.Context, []string) error {
 	return w.do(func() error { w.Created["tuned"] = 1; return nil })
 }
 
-// Remember notes that settings were changed.
+// Remember records that settings were changed.
 func (w Whole) Remember(context.Context, []string) error {
 	return w.do(func() error { w.Created["tuned"] = 1; return nil })
 }
 
-// Restore notes that settings are restored.
+// Restore records that settings were restored.
 func (w Whole) Restore(context.Context) ([]tuning.Restored, error) {
 	return nil, w.do(func() error { delete(w.Created, "tuned"); return nil })
 }
 
-// WholeOutput is the destination of its documents.
+// WholeOutput is the destination of documents for a Whole.
 type WholeOutput struct{ Whole }
 
 // Durable returns true.
 func (w WholeOutput) Durable() bool { return true }
 
-// Commit has nothing to do.
+// Commit does nothing.
 func (w WholeOutput) Commit(context.Context) error { return w.do(func() error { return nil }) }
 
-// Abort has nothing to do.
+// Abort does nothing.
 func (w WholeOutput) Abort() error { return nil }
 
 // Open returns the output itself.
@@ -89,7 +89,7 @@ func (w WholeOutput) Open(context.Context, cms.ItemID, func() error) (engine.Out
 	return w, w.do(func() error { return nil })
 }
 
-// Send keeps the documents of a body.
+// Send stores the documents of a body.
 func (w WholeOutput) Send(_ context.Context, body []byte, _ int) (bulk.Result, error) {
 	return bulk.Result{}, w.do(func() error {
 		for len(body) > 0 {

@@ -15,12 +15,12 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 )
 
-// Sink remembers the last source of every id, as a cluster does, and may end the run.
+// Sink stores the last source of every id, as a cluster does, and may end the run.
 type Sink struct {
 	mu    sync.Mutex
 	Docs  map[string][32]byte
 	Sends int
-	After int // bodies after which end is called; 0: never
+	After int // number of bodies after which end is called; 0: never
 	End   context.CancelFunc
 	Edit  func(index string) shards.DocumentEditor // of the run; nil: none
 }
@@ -31,13 +31,13 @@ func (s *Sink) Open(context.Context, cms.ItemID, func() error) (engine.Output, e
 // Durable returns true.
 func (s *Sink) Durable() bool { return true }
 
-// Commit has nothing to do.
+// Commit does nothing.
 func (s *Sink) Commit(context.Context) error { return nil }
 
-// Abort has nothing to do.
+// Abort does nothing.
 func (s *Sink) Abort() error { return nil }
 
-// Send keeps the digests of the sources of a body.
+// Send stores the digests of the sources in a body.
 func (s *Sink) Send(ctx context.Context, body []byte, _ int) (bulk.Result, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +54,7 @@ func (s *Sink) Send(ctx context.Context, body []byte, _ int) (bulk.Result, error
 	return bulk.Result{}, ctx.Err()
 }
 
-// SlowSink takes a body only after a while, and notes when.
+// SlowSink accepts each body after a delay, and records the times.
 type SlowSink struct {
 	Sink
 	Each time.Duration
@@ -68,7 +68,7 @@ func (s *SlowSink) Open(context.Context, cms.ItemID, func() error) (engine.Outpu
 	return s, nil
 }
 
-// Send takes a body after a while.
+// Send accepts a body after a delay.
 func (s *SlowSink) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
 	if err := timing.SystemClock().Sleep(ctx, s.Each); err != nil {
 		return bulk.Result{}, err
@@ -79,14 +79,14 @@ func (s *SlowSink) Send(ctx context.Context, body []byte, n int) (bulk.Result, e
 	return s.Sink.Send(ctx, body, n)
 }
 
-// NoFailures is a record of failed documents for data without any.
+// NoFailures is a Recorder for data without failures; its use panics.
 type NoFailures struct{ bulk.Recorder }
 
-// DroppedFailures is a record of failed documents that keeps none of them.
+// DroppedFailures is a Recorder that drops all failures.
 type DroppedFailures struct{}
 
-// Record keeps nothing.
+// Record does nothing.
 func (DroppedFailures) Record(context.Context, []doc.Failure) error { return nil }
 
-// Sync has nothing to do.
+// Sync does nothing.
 func (DroppedFailures) Sync(context.Context) error { return nil }

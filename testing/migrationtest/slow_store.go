@@ -10,8 +10,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// SlowStore decides requests late and answers later still. A request is decided even when its sender
-// has stopped waiting, as by a server. Within the silence nothing is decided or answered.
+// SlowStore applies requests after a delay and responds after another. Like a server, it applies a request even if its sender has stopped
+// waiting. During the silence it neither applies requests nor responds.
 type SlowStore struct {
 	*Memory
 	Decide, Answer func(cms.Transition) time.Duration
@@ -27,7 +27,7 @@ func (s *SlowStore) wait(d time.Duration) {
 	}
 }
 
-// ask runs f as a server does and waits for its answer as long as ctx lasts.
+// ask runs f as a server does and waits for its response until ctx is done.
 func ask[T any](ctx context.Context, s *SlowStore, f func() T) (answer T, err error) {
 	done := make(chan T, 1)
 	s.Under.Go(func() { done <- f() })
@@ -39,7 +39,7 @@ func ask[T any](ctx context.Context, s *SlowStore, f func() T) (answer T, err er
 	}
 }
 
-// Apply applies a transition late and answers later still.
+// Apply applies a transition after a delay and responds after another.
 func (s *SlowStore) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Result, error) {
 	type decided struct {
 		it  cms.Item
@@ -58,7 +58,7 @@ func (s *SlowStore) Apply(ctx context.Context, id string, t cms.Transition) (cms
 	return d.it, d.v, d.err
 }
 
-// Get returns an item, not during the silence.
+// Get returns an item, except during the silence.
 func (s *SlowStore) Get(ctx context.Context, id string) (it cms.Item, err error) {
 	_, aerr := ask(ctx, s, func() error {
 		s.wait(0)

@@ -11,10 +11,10 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
-// Says is a target that returns recorded answers by path for any method, and 404 for other paths.
+// Says is a target with recorded responses by path, for any method, and 404 for other paths.
 type Says map[string]string
 
-// Do returns the answer for a path.
+// Do returns the response for a path.
 func (a Says) Do(_ context.Context, _, path string, _ url.Values, _ []byte) (int, []byte, error) {
 	if body, ok := a[path]; ok {
 		return 200, []byte(body), nil
@@ -22,10 +22,10 @@ func (a Says) Do(_ context.Context, _, path string, _ url.Values, _ []byte) (int
 	return 404, []byte(`{"error":"no such thing"}`), nil
 }
 
-// Asker is a target with recorded answers.
+// Asker is a target with recorded responses.
 type Asker struct{ Says }
 
-// IndexExists reports whether a request for the index has an answer.
+// IndexExists reports whether a request for the index has a recorded response.
 func (a Asker) IndexExists(_ context.Context, name string) (bool, error) {
 	_, there := a.Says["/"+name]
 	return there, nil
@@ -42,7 +42,7 @@ func (Asker) PipelineEffects(context.Context, string) ([]string, error) {
 // FinalPipelines returns none.
 func (Asker) FinalPipelines(context.Context, []string) (map[string]string, error) { return nil, nil }
 
-// Unavailable is a target that answers no request.
+// Unavailable is a target that does not respond.
 type Unavailable struct{ Asker }
 
 // Do returns fault.ErrUnavailable.
@@ -58,7 +58,7 @@ const (
 	RollsOver      = `{"policies":[{"_id":"hot","policy":{"states":[{"name":"hot","actions":[{"rollover":{"min_doc_count":10}}]}],"ism_template":[{"index_patterns":["eve*"],"priority":1}]}}],"total_policies":1}`
 )
 
-// StreamPlan is the plan of a real snapshot with the data stream events of two backing indices.
+// StreamPlan returns the plan of a real snapshot with the data stream events, which has two backing indices.
 func StreamPlan(t *testing.T, req plan.Request) (*plan.Plan, error) {
 	t.Helper()
 	blobs, err := repo.Open(t.Context(), filepath.Join("..", "..", "..", "testing", "fixtures", "os2.19.4-data-stream"), repo.Options{})
