@@ -10,8 +10,7 @@ import (
 )
 
 // differentialOf applies random transitions to random documents, in the store and with the pure functions, and compares the results. It
-// requires
-// a minimum number of distinct outcomes.
+// requires a minimum number of distinct outcomes.
 func differentialOf(t *testing.T, s cms.Store, cases, outcomes int) {
 	t.Helper()
 	seed := rand.Uint64()

@@ -14,8 +14,7 @@ import (
 const otherTool = "host-7_0b2f6c1e-9a37-4d52-8f0e-5c1f0a9be3d4"
 
 // foreign returns an item of index a as left by another tool: leased by its worker an hour ago, completed if done is not 0, and handed off
-// to
-// items at the cursors.
+// to items at the cursors.
 func foreign(now int64, shard int, cursor, done int64, next ...int64) cms.Item {
 	it := cms.NewItem(ID("a", shard, cursor), otherTool, 1)
 	it.Holder, it.Expiration, it.CompletedAt = otherTool, now-3600, done

@@ -13,8 +13,7 @@ import (
 )
 
 // parts works on a shard in three parts: the first decision is final, each item has the end of its part, no other end is accepted, and the
-// audit
-// recreates a part that the store lost.
+// audit recreates a part that the store lost.
 func parts(t *testing.T, s cms.Store) {
 	ctx := t.Context()
 	c := Coordinator(t, s, 10*time.Minute)

@@ -73,8 +73,7 @@ func (c *Cluster) Latest(index string, n int) (all []Key) {
 }
 
 // Lose removes documents without an operation, and the sequence numbers after the last remaining document, like the restart of a node that
-// had
-// not persisted acknowledged writes.
+// had not persisted acknowledged writes.
 func (c *Cluster) Lose(all ...Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,8 +1,6 @@
 // Package fakecluster implements in memory the part of OpenSearch that commands of rfsd and rfsctl use: indices with shards and sequence
-// numbers,
-// aliases, templates, pipelines that drop documents, counts, and point-in-time searches. Documents are visible immediately. It rejects
-// unknown
-// requests and lists them in Unknown, so that no test passes by accident.
+// numbers, aliases, templates, pipelines that drop documents, counts, and point-in-time searches. Documents are visible immediately. It
+// rejects unknown requests and lists them in Unknown, so that no test passes by accident.
 package fakecluster
 
 import (

@@ -1,8 +1,6 @@
 // Package fleet simulates a whole fleet in virtual time: hundreds of nodes, thousands of workers, shards of skewed sizes. Items change by
-// the
-// real transitions and are chosen by the real scheduler. Simulated are time, the store's search (which lags behind writes) and the reading
-// of
-// bytes.
+// the real transitions and are chosen by the real scheduler. Simulated are time, the store's search (which lags behind writes) and the
+// reading of bytes.
 package fleet
 
 import (
@@ -268,8 +266,7 @@ func (w *world) search() []cms.Item {
 }
 
 // ask lets one slot of a node look for work as a worker process does: a few proposals first, then a search. The node pauses between two
-// slots
-// that start, and after a search that found nothing.
+// slots that start, and after a search that found nothing.
 func (w *world) ask(n *node) {
 	if n.dead || n.asking || len(n.waiting) == 0 {
 		return
