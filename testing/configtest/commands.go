@@ -18,10 +18,10 @@ import (
 // Program is a program whose commands are tested.
 type Program struct {
 	App  func() *cli.App
-	Args map[string][]string // what a command needs before its options are looked at, by its path
+	Args map[string][]string // arguments that a command needs before its options are checked, by its path
 }
 
-// anyText are settings of which no text is wrong: names, and paths of what may be made.
+// anyText are settings that accept any text: names, and paths that may be created.
 var anyText = []string{
 	"username", "password", "aws-region", "aws-service", "aws-role-arn", // of a cluster
 	"snapshot-name", "since", "s3-region", "s3-role-arn", "source-repo-location", "export-dir", "to", "rules-text", "coordinator-file", "metrics-file", "node-name", "group", "broker-username", "broker-password", "command", "socket", "status-socket",
@@ -37,7 +37,7 @@ func takesAnyText(name string) bool {
 	return slices.Contains(anyText[5:], name)
 }
 
-// wrong returns values of which a setting takes none.
+// wrong returns a value that a setting rejects, unless it accepts any text.
 func wrong(s config.Setting) string {
 	switch {
 	case s.Name == "join":
@@ -50,7 +50,7 @@ func wrong(s config.Setting) string {
 	return "/nowhere/?!"
 }
 
-// each calls do for every command of the app that has an action and is shown in the help.
+// each calls do for every command of the app that has an action and appears in the help.
 func each(app *cli.App, do func(path string, c *cli.Command)) {
 	var walk func(prefix string, all []*cli.Command)
 	walk = func(prefix string, all []*cli.Command) {
@@ -65,7 +65,7 @@ func each(app *cli.App, do func(path string, c *cli.Command)) {
 	walk(app.Name, app.Commands)
 }
 
-// run runs a command line up to its error. The library changes the commands that it runs, so that they are copied.
+// run runs a command line up to its error. It runs copies of the commands, because the library changes them.
 func (p Program) run(t *testing.T, app *cli.App, path string, args ...string) error {
 	t.Helper()
 	words := strings.Fields(path)
@@ -77,7 +77,7 @@ func (p Program) run(t *testing.T, app *cli.App, path string, args ...string) er
 		return err
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // what is wrong is refused before anything is done
+	cancel() // invalid values must be rejected before anything is done
 	return one.RunContext(ctx, line)
 }
 
@@ -118,11 +118,11 @@ func (p Program) TestCommandsAreDeclared(t *testing.T) {
 	}
 }
 
-// TestEveryWrongValueIsRefusedByName gives every option of every command a value that is wrong. The files that rfsd config init names
-// may be of another machine.
+// TestEveryWrongValueIsRefusedByName passes an invalid value to every option of every command. The files named by rfsd config init may be
+// on another machine.
 func (p Program) TestEveryWrongValueIsRefusedByName(t *testing.T) {
 	n := 0
-	app := p.App() // a command line leaves nothing behind for the next
+	app := p.App() // command lines must not affect each other
 	each(app, func(path string, c *cli.Command) {
 		for _, s := range config.Honours(c) {
 			if takesAnyText(s.Name) || path == "rfsd config init" {
@@ -146,7 +146,7 @@ func (p Program) TestEveryMisspeltOptionIsUnknown(t *testing.T) {
 	each(app, func(path string, c *cli.Command) {
 		for _, s := range config.Honours(c) {
 			if len(s.Name) < 5 {
-				continue // another one may be as near
+				continue // another option may be as similar
 			}
 			misspelt := s.Name[:len(s.Name)-1] + "_"
 			_, err := config.Arrange(app.Commands, append(strings.Fields(path), "--"+misspelt, "x"))

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Break puts a device in the place of a file that this process has open, and returns what undoes it: /dev/full refuses
-// writes as a full disk does, /dev/null takes them and fails to sync.
+// Break replaces a file that this process has open by a device, and returns a function that undoes it: /dev/full rejects writes like a full
+// disk, /dev/null accepts them and fails to sync.
 func Break(t testing.TB, path, device string) (mend func()) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -32,7 +32,7 @@ func Break(t testing.TB, path, device string) (mend func()) {
 	return nil
 }
 
-// replace makes a descriptor one of the device, and returns what makes it what it was.
+// replace makes a descriptor refer to the device, and returns a function that restores it.
 func replace(t testing.TB, fd int, device string) (mend func()) {
 	t.Helper()
 	kept, err := unix.Dup(fd)

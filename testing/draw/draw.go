@@ -1,4 +1,4 @@
-// Package draw chooses which cases of a long test a change has to pass. `make night` runs all of them.
+// Package draw selects the cases of long tests that run for a change. `make night` runs all of them.
 package draw
 
 import (
@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// Test skips a test that is not in the share of all tests that RFSD_TESTS=N:SEED draws: one of N. Subtests follow their test.
-// Without RFSD_TESTS it skips nothing.
+// Test skips a test that is not in the fraction 1/N of all tests that RFSD_TESTS=N:SEED selects. Subtests follow their test. Without
+// RFSD_TESTS it skips nothing.
 func Test(t testing.TB) {
 	t.Helper()
 	chosen := os.Getenv("RFSD_TESTS")
@@ -32,8 +32,8 @@ func Test(t testing.TB) {
 	}
 }
 
-// Of returns n of all cases in a random order, and logs the seed with which RFSD_DRAW=SEED draws the same cases again. With
-// RFSD_DRAW=all it returns all cases as they are.
+// Of returns n cases in random order, and logs the seed; RFSD_DRAW=SEED selects the same cases again. With RFSD_DRAW=all it returns all
+// cases in their order.
 func Of[T any](t testing.TB, n int, all []T) []T {
 	t.Helper()
 	chosen := os.Getenv("RFSD_DRAW")

@@ -17,19 +17,17 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
-// identity is what makes two lines the same failure: an item that was run again after
-// a crash records its failures again. The id is part of it because documents of
-// different source indices may go to one target index.
+// identity identifies a failure: an item that is repeated after a crash records its failures again. It includes the id because documents of
+// different source indices may have the same target index.
 type identity struct {
 	index, id string
 	shard     int
 	ordinal   int64
 }
 
-// Read yields every failure in dir and the directories below it once, files in order of their names; the first
-// record of a failure counts. An unfinished last line of a file is skipped, any other line
-// that cannot be read is an error (fault.ErrCorrupt), after which reading goes on. A directory that
-// does not exist holds no failures.
+// Read yields each failure below dir once, in the order of the file names; of repeated records the first one. It skips an unfinished last
+// line of a file. Any other line that cannot be parsed yields a fault.ErrCorrupt, and reading continues. A missing directory has no
+// failures.
 func Read(dir string) iter.Seq2[doc.Failure, error] {
 	return func(yield func(doc.Failure, error) bool) {
 		seen := map[identity]bool{}
@@ -52,10 +50,10 @@ func Read(dir string) iter.Seq2[doc.Failure, error] {
 	}
 }
 
-// errEnough ends the reading for a consumer that wants no more.
+// errEnough ends reading when the consumer stops.
 var errEnough = errors.New("enough")
 
-// readFile yields the failures of one file that were not seen before; false when the consumer has enough.
+// readFile yields the failures of one file that are not in seen; false when the consumer stops.
 func readFile(path string, seen map[identity]bool, yield func(doc.Failure, error) bool) bool {
 	f, err := os.Open(path)
 	if err != nil {
@@ -89,7 +87,7 @@ func readFile(path string, seen map[identity]bool, yield func(doc.Failure, error
 	}
 }
 
-// Parse reads one line.
+// Parse parses one line.
 func Parse(b []byte) (doc.Failure, error) {
 	var l struct {
 		Index   string          `json:"index"`

@@ -8,13 +8,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
-// Recorder keeps failed documents in memory. The zero Recorder is empty and ready to use.
+// Recorder stores failed documents in memory. The zero Recorder is empty and ready to use.
 type Recorder struct {
 	mu  sync.Mutex
 	all []doc.Failure
 }
 
-// Record keeps failures.
+// Record stores failures.
 func (r *Recorder) Record(_ context.Context, x []doc.Failure) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -22,7 +22,7 @@ func (r *Recorder) Record(_ context.Context, x []doc.Failure) error {
 	return nil
 }
 
-// Sync returns nil: nothing is written.
+// Sync does nothing and returns nil.
 func (r *Recorder) Sync(context.Context) error { return nil }
 
 // All returns the failures in the order in which they were recorded.

@@ -36,8 +36,8 @@ func New() *Cluster {
 	return &Cluster{indices: map[string]*index{}, objects: map[string]json.RawMessage{}, readings: map[string]*reading{}}
 }
 
-// Watch calls before ahead of each later request's effect, and after between its effect and its response. An error breaks the
-// connection instead. Both may be nil.
+// Watch calls before ahead of the effect of each later request, and after between its effect and its response. An error breaks the
+// connection. Both may be nil.
 func (c *Cluster) Watch(before, after func(r *http.Request) error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,7 +51,7 @@ func (c *Cluster) Unknown() []string {
 	return slices.Clone(c.unknown)
 }
 
-// answer is what a request gets: a status and a body, which is encoded unless it is a json.RawMessage.
+// answer is a response: a status and a body, which is encoded unless it is a json.RawMessage.
 type answer struct {
 	status int
 	body   any
@@ -63,7 +63,7 @@ type object = map[string]any
 
 var acknowledged = object{"acknowledged": true}
 
-// failure is an error as a cluster words it.
+// failure returns an error response in the form of a cluster.
 func failure(status int, typ, reason string, more ...any) answer {
 	cause := object{"type": typ, "reason": reason}
 	for i := 0; i+1 < len(more); i += 2 {
@@ -132,7 +132,7 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSpace(b.Bytes()), err
 }
 
-// serve answers one request; c.mu is held.
+// serve answers one request. The caller holds c.mu.
 func (c *Cluster) serve(r *http.Request, body []byte) answer {
 	var parts []string
 	for part := range strings.SplitSeq(strings.Trim(r.URL.EscapedPath(), "/"), "/") {
@@ -160,7 +160,7 @@ func (c *Cluster) serve(r *http.Request, body []byte) answer {
 	return a
 }
 
-// objectsAt are the places of objects that are kept as they come, and the list in which an answer holds them ("": by name).
+// objectsAt are the paths of objects that are stored unchanged, with the name of the list in responses ("": by name).
 var objectsAt = map[string]struct{ list, item string }{
 	"_template":              {},
 	"_index_template":        {"index_templates", "index_template"},
@@ -170,7 +170,7 @@ var objectsAt = map[string]struct{ list, item string }{
 	"_plugins/_ism/policies": {},
 }
 
-// whole answers requests that name no index in their path.
+// whole answers requests without an index in their path.
 func (c *Cluster) whole(method string, parts []string, q url.Values, body []byte) (answer, bool) {
 	path := strings.Join(parts, "/")
 	for place, form := range objectsAt {
@@ -265,7 +265,7 @@ func (c *Cluster) object(method, place, name, list, item string, q url.Values, b
 	return ok(object{name: was})
 }
 
-// text returns the value of a setting as a cluster lists it.
+// text returns the value of a setting as a cluster formats it.
 func text(v any) string {
 	if s, is := v.(string); is {
 		return s

@@ -37,7 +37,7 @@ func (x *index) shardOf(id, routing string) *shard {
 	return x.shards[int(h.Sum32())%len(x.shards)]
 }
 
-// put writes a document and returns its version and sequence number, and whether it was there.
+// put writes a document and returns its version and sequence number, and whether it existed.
 func (x *index) put(id, routing string, source []byte) (d *document, replaced bool) {
 	s := x.shardOf(id, routing)
 	was := s.docs[id]
@@ -62,7 +62,7 @@ func (x *index) remove(id, routing string) bool {
 	return true
 }
 
-// writeIndex returns the index that a name writes to.
+// writeIndex returns the write index of a name.
 func (c *Cluster) writeIndex(name string) (*index, *answer) {
 	all, missing := c.behind(name)
 	if missing != "" {
@@ -81,7 +81,7 @@ func (c *Cluster) writeIndex(name string) (*index, *answer) {
 	return nil, &a
 }
 
-// refuse returns why the mapping of an index does not take a source: a field that a strict mapping lacks, a long that is none.
+// refuse returns why the mapping of an index rejects a source: an unknown field with a strict mapping, or an invalid long.
 func (x *index) refuse(source []byte) (typ, reason string) {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(source, &fields) != nil {
@@ -193,7 +193,7 @@ func (c *Cluster) bulk(index string, q url.Values, body []byte) answer {
 	return ok(object{"took": 1, "errors": errs, "items": items})
 }
 
-// item does one operation of a bulk request and adds its result.
+// item executes one operation of a bulk request and adds its result.
 func (c *Cluster) item(x *index, op, id, routing string, source []byte, item object) *answer {
 	refused := func(a answer) *answer { return &a }
 	if op == "delete" {
@@ -298,7 +298,7 @@ func quoted(s string) string {
 	return string(b)
 }
 
-// reading is a point in time: documents as they were when it was opened.
+// reading is a point in time: the documents at the moment it was opened.
 type reading struct {
 	index string
 	docs  []*document

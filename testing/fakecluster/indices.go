@@ -22,7 +22,7 @@ type index struct {
 	shards   []*shard
 }
 
-// behind returns the indices that a name, a list of names or a pattern leads to.
+// behind returns the indices of a name, a list of names or a pattern.
 func (c *Cluster) behind(names string) (all []*index, missing string) {
 	for name := range strings.SplitSeq(names, ",") {
 		found := false
@@ -92,7 +92,7 @@ func flatten(into map[string]string, prefix string, v any) {
 	}
 }
 
-// create creates an index out of the templates that fit and a body.
+// create creates an index from the matching templates and a body.
 func (c *Cluster) create(name string, body []byte) answer {
 	if all, _ := c.behind(name); len(all) > 0 {
 		return failure(http.StatusBadRequest, "resource_already_exists_exception", "index ["+name+"] already exists", "index", name)
@@ -153,7 +153,7 @@ func (c *Cluster) create(name string, body []byte) answer {
 	return ok(object{"acknowledged": true, "shards_acknowledged": true, "index": name})
 }
 
-// merge adds what is in from to into, objects in objects.
+// merge merges from into into, recursively.
 func merge(into, from map[string]any) {
 	for key, v := range from {
 		was, isObject := into[key].(map[string]any)
@@ -166,7 +166,7 @@ func merge(into, from map[string]any) {
 	}
 }
 
-// listed returns the settings as a cluster answers with them: flat, or nested; only those that key names or matches, unless it is "".
+// listed returns the settings as in a response: flat or nested, and only those that match key unless it is "".
 func (x *index) listed(flat bool, key string) any {
 	out := map[string]any{}
 	for k, v := range x.settings {
@@ -313,7 +313,7 @@ func stats(all []*index, counted object) object {
 	return object{"_shards": counted, "_all": object{"primaries": docs, "total": docs}, "indices": indices}
 }
 
-// changeAliases applies the actions add and remove, all of them or none.
+// changeAliases applies all add and remove actions, or none of them.
 func (c *Cluster) changeAliases(body []byte) answer {
 	var request struct {
 		Actions []map[string]map[string]any

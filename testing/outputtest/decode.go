@@ -1,4 +1,4 @@
-// Package outputtest reads what commands print with --output json, for tests.
+// Package outputtest decodes the output of commands with --output json in tests.
 package outputtest
 
 import (

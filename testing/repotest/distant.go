@@ -9,7 +9,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
-// Distant is a repository of which each request takes Delay before it is answered.
+// Distant is a repository that delays each request by Delay.
 type Distant struct {
 	Reader
 	Delay time.Duration

@@ -1,5 +1,5 @@
-// Package repotest holds every form of a repository to one contract: the same blobs,
-// the same answers, the same categories of errors.
+// Package repotest is the conformance suite of repositories: every implementation must return the same blobs, the same results and the same
+// categories of errors.
 package repotest
 
 import (
@@ -20,20 +20,20 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
-// Reader is what reading a repository needs.
+// Reader is the interface for reading a repository.
 type Reader interface {
 	Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error)
 	Stat(ctx context.Context, name string) (int64, error)
 	List(ctx context.Context, prefix string) iter.Seq2[repo.Blob, error]
 }
 
-// Repository is what is held to the contract.
+// Repository is the interface under test.
 type Repository interface {
 	Reader
 	URI() string
 }
 
-// Run runs the suite. open returns a repository with exactly the blobs.
+// Run runs the suite. open returns a repository that contains exactly the blobs.
 func Run(t *testing.T, open func(t *testing.T, blobs map[string][]byte) Repository) {
 	blobs := Blobs()
 	r := open(t, blobs)
@@ -49,7 +49,7 @@ func Run(t *testing.T, open func(t *testing.T, blobs map[string][]byte) Reposito
 	}
 }
 
-// Blobs are names and sizes as repositories have them: empty, small, long, with odd names.
+// Blobs returns names and contents like those of real repositories: empty, small, long, and with unusual names.
 func Blobs() map[string][]byte {
 	rng := rand.New(rand.NewPCG(1, 2))
 	blobs := map[string][]byte{}

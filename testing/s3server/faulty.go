@@ -14,22 +14,20 @@ import (
 	"testing"
 )
 
-// Faults counts what a faulty server did.
+// Faults counts the faults of a faulty server.
 type Faults struct {
 	Requests int
-	Errors   int // answered 500 or 503
-	Drops    int // closed without an answer
-	Cuts     int // broken off in the middle of a body
+	Errors   int // responses 500 or 503
+	Drops    int // connections closed without a response
+	Cuts     int // responses cut off within the body
 }
 
-// Sum is the number of requests that did not succeed.
+// Sum returns the number of failed requests.
 func (f Faults) Sum() int { return f.Errors + f.Drops + f.Cuts }
 
-// Faulty stands in front of a server and lets every request fail with a probability of
-// percent, in the ways that stores and networks have. What happens to a request depends on
-// seed, method, address, range and how often the same was asked before, so that a run can
-// be repeated whatever the order of concurrent requests. The server that it gives has the
-// credentials of s; counts gives what it has done so far.
+// Faulty starts a proxy of a server that lets every request fail with a probability of percent, in the ways of real stores and networks.
+// The fate of a request depends on seed, method, address, range and the number of equal requests before it, so that a run can be reproduced
+// regardless of the order of concurrent requests. The returned server has the credentials of s; counts returns the faults so far.
 func (s Server) Faulty(t testing.TB, percent int, seed string) (faulty Server, counts func() Faults) {
 	t.Helper()
 	to, err := url.Parse(s.Endpoint)
@@ -38,10 +36,10 @@ func (s Server) Faulty(t testing.TB, percent int, seed string) (faulty Server, c
 	}
 	p := &faultyProxy{percent: uint64(percent), seed: seed, asked: map[string]int{}}
 	p.proxy = &httputil.ReverseProxy{
-		// The host stays that of the request, because it is part of what the client signed.
+		// Keep the host of the request, because the client signed it.
 		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(to); r.Out.Host = r.In.Host },
 		ModifyResponse: p.modify,
-		ErrorLog:       log.New(io.Discard, "", 0), // it would tell of every cut
+		ErrorLog:       log.New(io.Discard, "", 0), // it would report every cut
 		ErrorHandler:   func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
 	front := httptest.NewServer(p)
@@ -66,7 +64,7 @@ func (p *faultyProxy) counts() Faults {
 	return p.done
 }
 
-// draw gives the lot of a request: whether it fails, and a number that says how.
+// draw returns whether a request fails, and a number that selects the fault.
 func (p *faultyProxy) draw(r *http.Request) (fails bool, how uint64) {
 	key := r.Method + " " + r.URL.String() + " " + r.Header.Get("Range")
 	p.mu.Lock()
@@ -75,9 +73,9 @@ func (p *faultyProxy) draw(r *http.Request) (fails bool, how uint64) {
 	p.done.Requests++
 	p.mu.Unlock()
 	h := fnv.New64a()
-	io.WriteString(h, p.seed+" "+key+" "+strconv.Itoa(n)) //nolint:errcheck // a hash takes everything
+	io.WriteString(h, p.seed+" "+key+" "+strconv.Itoa(n)) //nolint:errcheck // a hash returns no errors
 	v := h.Sum64()
-	v ^= v >> 29 // the last letters reach the low digits only after mixing
+	v ^= v >> 29 // mixes the last letters into the low digits
 	v *= 0xBF58476D1CE4E5B9
 	v ^= v >> 32
 	return v%100 < p.percent, v / 100
@@ -120,11 +118,11 @@ func xmlError(w http.ResponseWriter, status int, code string) {
 	fmt.Fprintf(w, "<Error><Code>%s</Code><Message>as told</Message></Error>", code)
 }
 
-// modify cuts the body of those answers that are to break off.
+// modify cuts the bodies of selected responses.
 func (p *faultyProxy) modify(r *http.Response) error {
 	how, err := strconv.ParseUint(r.Request.Header.Get(cutHeader), 10, 64)
 	if err != nil {
-		return nil //nolint:nilerr // without the header the answer passes whole
+		return nil //nolint:nilerr // without the header the response is not cut
 	}
 	left := int64(0)
 	if r.ContentLength > 0 {
@@ -134,7 +132,7 @@ func (p *faultyProxy) modify(r *http.Response) error {
 	return nil
 }
 
-// cutBody fails after some bytes, upon which the proxy breaks the connection.
+// cutBody fails after some bytes, whereupon the proxy breaks the connection.
 type cutBody struct {
 	io.ReadCloser
 	left int64

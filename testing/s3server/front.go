@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Behind stands in front of a server. around is called for each request, whose next handler is the server.
+// Behind starts a proxy of a server. around wraps the handler of each request, whose next handler is the server.
 func (s Server) Behind(t testing.TB, around func(w http.ResponseWriter, r *http.Request, next http.Handler)) Server {
 	t.Helper()
 	to, err := url.Parse(s.Endpoint)
@@ -18,7 +18,7 @@ func (s Server) Behind(t testing.TB, around func(w http.ResponseWriter, r *http.
 		t.Fatal(err)
 	}
 	proxy := &httputil.ReverseProxy{
-		// The host stays that of the request, because it is part of what the client signed.
+		// Keep the host of the request, because the client signed it.
 		Rewrite:      func(r *httputil.ProxyRequest) { r.SetURL(to); r.Out.Host = r.In.Host },
 		ErrorLog:     log.New(io.Discard, "", 0),
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
@@ -27,7 +27,7 @@ func (s Server) Behind(t testing.TB, around func(w http.ResponseWriter, r *http.
 	return s
 }
 
-// Fake is a server that answers as a test says, and looks at no credentials.
+// Fake starts a server that responds with answer and does not check credentials.
 func Fake(t testing.TB, answer http.HandlerFunc) Server {
 	t.Helper()
 	front := httptest.NewServer(answer)

@@ -1,5 +1,5 @@
-// Package s3server starts a real S3 server (versitygw over a directory) for tests: it
-// checks signatures, answers ranges and pages of listings as S3 does.
+// Package s3server starts a real S3 server (versitygw over a directory) for tests. It verifies signatures and supports ranges and paged
+// listings like S3.
 package s3server
 
 import (
@@ -29,8 +29,7 @@ type Server struct {
 	Region    string
 }
 
-// Start serves the folders of dir as buckets. It skips the test when the server is not installed:
-// testing/setup.sh does that.
+// Start serves the directories in dir as buckets. It skips the test if the server is not installed; testing/setup.sh installs it.
 func Start(t testing.TB, dir string) Server {
 	t.Helper()
 	bin, err := objectserver.Binary(folder, program)
@@ -46,13 +45,13 @@ func Start(t testing.TB, dir string) Server {
 	return s
 }
 
-// Setenv sets the server's credentials, and no others, in the environment of the test's process.
+// Setenv sets the server's credentials in the environment of the test's process, and removes others.
 func (s Server) Setenv(t *testing.T) {
 	t.Helper()
 	signer.SetEnvironment(t, "", s.AccessKey, s.SecretKey)
 }
 
-// Install returns the path of the server and builds it in the user's cache when there is none.
+// Install returns the path of the server, and builds it in the user's cache if it is missing.
 func Install(ctx context.Context) (string, error) {
 	return objectserver.GoInstall(ctx, folder, program, module+"@"+version)
 }

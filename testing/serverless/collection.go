@@ -1,5 +1,5 @@
-// Package serverless imitates a collection of Amazon OpenSearch Serverless in front of a real OpenSearch. It is stricter than its
-// model: what AWS does not list is refused, and so is what AWS says has no effect.
+// Package serverless simulates a collection of Amazon OpenSearch Serverless in front of a real OpenSearch. It is stricter than AWS: it
+// rejects everything that AWS does not document, and everything that AWS documents as having no effect.
 //
 // Sources:
 //   - operations, and which of them are of search collections only: docs.aws.amazon.com/opensearch-service/latest/developerguide/serverless-genref.html
@@ -40,11 +40,11 @@ const (
 // Collection is a collection.
 type Collection struct {
 	Type string
-	// Refresh is the time between two refreshes: counts are as of the last one.
+	// Refresh is the refresh interval: counts are as of the last refresh.
 	Refresh time.Duration
-	// Unknown is the time for which a new index is not known to the rest of the collection.
+	// Unknown is the time for which a new index is unknown to the rest of the collection.
 	Unknown time.Duration
-	// Full is the number of bulk requests that find all compute units in use.
+	// Full is the number of bulk requests to reject because all compute units are in use.
 	Full int
 
 	next http.Handler
@@ -55,14 +55,14 @@ type Collection struct {
 	refused []string
 }
 
-// counted is an answer to a count.
+// counted is a cached count.
 type counted struct {
 	at     time.Time
 	answer []byte
 }
 
-// Start returns a collection in front of the cluster at an address, at an address of its own, and the door that verifies signatures:
-// keys are added to it.
+// Start starts a collection in front of a cluster. It returns the server of the collection and the verifier of signatures, to which keys are
+// added.
 func (c *Collection) Start(region, cluster string) (*httptest.Server, *signer.Verifier, error) {
 	to, err := url.Parse(cluster)
 	if err != nil {
@@ -70,11 +70,11 @@ func (c *Collection) Start(region, cluster string) (*httptest.Server, *signer.Ve
 	}
 	c.next = signer.Forward(to)
 	c.created, c.counts = map[string]time.Time{}, map[string]counted{}
-	door := &signer.Verifier{Region: region, Service: "aoss"}
-	return httptest.NewServer(door.Handler(c)), door, nil
+	verifier := &signer.Verifier{Region: region, Service: "aoss"}
+	return httptest.NewServer(verifier.Handler(c)), verifier, nil
 }
 
-// Refused returns the calls that were refused, with the reasons.
+// Refused returns the rejected calls with the reasons.
 func (c *Collection) Refused() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,7 +130,7 @@ func (c *Collection) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.next.ServeHTTP(w, r)
 }
 
-// plain reads the body and leaves it in the request; it returns what was compressed in it.
+// plain returns the decompressed body, and leaves the body readable.
 func plain(r *http.Request) ([]byte, error) {
 	raw, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -147,7 +147,7 @@ func plain(r *http.Request) ([]byte, error) {
 	return io.ReadAll(in)
 }
 
-// unfit returns why an index is not created with a body; "" for none.
+// unfit returns why the body of an index is rejected; "" if it is accepted.
 func (c *Collection) unfit(body []byte) string {
 	var is struct {
 		Settings map[string]any `json:"settings"`
@@ -188,7 +188,7 @@ func flat(prefix string, in map[string]any) map[string]bool {
 	return all
 }
 
-// bulk answers a bulk request that is refused as a whole, and reports whether it did.
+// bulk answers a bulk request that is rejected as a whole, and reports whether it did.
 func (c *Collection) bulk(w http.ResponseWriter, r *http.Request, body []byte) bool {
 	c.mu.Lock()
 	full := c.Full > 0
@@ -239,7 +239,7 @@ func (c *Collection) bulk(w http.ResponseWriter, r *http.Request, body []byte) b
 	return true
 }
 
-// count answers as of the last refresh.
+// count returns the count as of the last refresh.
 func (c *Collection) count(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	last, known := c.counts[r.URL.Path]
@@ -262,7 +262,7 @@ func (c *Collection) count(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(last.answer)
 }
 
-// unknown reports whether the index was created a moment ago.
+// unknown reports whether the index was created less than Unknown ago.
 func (c *Collection) unknown(index string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -281,7 +281,7 @@ func (c *Collection) refuse(w http.ResponseWriter, r *http.Request, status int, 
 	fail(w, status, kind, reason)
 }
 
-// fail answers with an error in the form of OpenSearch.
+// fail writes an error response in the format of OpenSearch.
 func fail(w http.ResponseWriter, status int, kind, reason string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

@@ -5,13 +5,14 @@ import (
 	"strings"
 )
 
-// parameters are the parameters of requests that are taken.
+// parameters are the accepted request parameters.
 var parameters = []string{"flat_settings", "filter_path", "ignore_unavailable", "allow_no_indices", "keep_alive", "from", "size", "create"}
 
-// settings are the settings of an index, with those below them, that a request may set.
+// settings are the index settings that a request may set, including those below them.
 var settings = []string{"analysis", "similarity", "mapping", "knn"}
 
-// operations are those of the page of AWS that the test or rfsd may send. <name> is one name, or several with commas; <id> is of a document.
+// operations are the operations documented by AWS that tests or rfsd use. <name> is one name or a comma-separated list; <id> is a document
+// id.
 var operations = []string{
 	// aoss:CreateIndex, aoss:DeleteIndex
 	"PUT <name>", "DELETE <name>",
@@ -38,7 +39,7 @@ var operations = []string{
 // searchOnly are operations of search collections.
 var searchOnly = []string{"PUT <name>/_doc/<id>", "PUT <name>/_create/<id>", "POST <name>/_create/<id>", "POST <name>/_update/<id>"}
 
-// find returns the operation of a request to a collection of a type; "" for none.
+// find returns the operation of a request to a collection of a type; "": not supported.
 func find(r *http.Request, kind string) string {
 	all := operations
 	if kind == Search {
@@ -53,7 +54,7 @@ func find(r *http.Request, kind string) string {
 	return ""
 }
 
-// same compares an operation with a request, part by part of the path.
+// same reports whether a request matches an operation, segment by segment of the path.
 func same(operation, got []string) bool {
 	if len(operation) != len(got) {
 		return false

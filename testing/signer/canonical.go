@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// canonicalRequest writes a request as the specification says: method, path, query, signed
-// headers with their values, their names, hash of the body.
+// canonicalRequest returns the canonical request of the specification: method, path, query, signed headers with their values, their names,
+// and the hash of the body.
 func canonicalRequest(r *http.Request, signed []string, payload string, store bool) string {
 	var b strings.Builder
 	b.WriteString(r.Method + "\n" + canonicalPath(r, store) + "\n" + canonicalQuery(r.URL.RawQuery) + "\n")
@@ -21,10 +21,10 @@ func canonicalRequest(r *http.Request, signed []string, payload string, store bo
 	return b.String()
 }
 
-// canonicalPath encodes what came over the wire once more; object stores encode once in all.
+// canonicalPath encodes the received path once more, except for object stores, whose paths are encoded once in total.
 func canonicalPath(r *http.Request, store bool) string {
 	raw, _, _ := strings.Cut(r.RequestURI, "?")
-	if i := strings.Index(raw, "://"); i >= 0 { // the absolute form of proxies
+	if i := strings.Index(raw, "://"); i >= 0 { // absolute form, as sent to proxies
 		raw = "/" + strings.TrimLeft(raw[strings.Index(raw[i+3:]+"/", "/")+i+3:], "/")
 	}
 	if raw == "" {
@@ -38,8 +38,7 @@ func canonicalPath(r *http.Request, store bool) string {
 	return encode(raw, "/")
 }
 
-// canonicalQuery decodes each name and value, encodes them strictly and sorts the pairs. A
-// plus is a plus: only %20 is a space.
+// canonicalQuery decodes each name and value, encodes them strictly and sorts the pairs. A plus is a literal plus; only %20 is a space.
 func canonicalQuery(raw string) string {
 	if raw == "" {
 		return ""
@@ -70,7 +69,7 @@ func decoded(s string) string {
 	return s
 }
 
-// encode writes every byte but A–Z, a–z, 0–9, - . _ ~ and those of keep as %XX.
+// encode writes every byte as %XX except A–Z, a–z, 0–9, - . _ ~ and the bytes in keep.
 func encode(s, keep string) string {
 	var b strings.Builder
 	for i := range len(s) {
@@ -85,7 +84,7 @@ func encode(s, keep string) string {
 	return b.String()
 }
 
-// headerValue joins the values of a header, each without spaces around and without runs of them.
+// headerValue joins the values of a header, trimmed and with runs of spaces reduced to one.
 func headerValue(r *http.Request, name string) string {
 	switch name {
 	case "host":

@@ -2,8 +2,8 @@ package signer
 
 import "testing"
 
-// SetEnvironment gives this process credentials of AWS and a region until the test ends, and nothing else of AWS: no files, no
-// role of a machine, no other endpoint. "" is none.
+// SetEnvironment sets AWS credentials and a region for this process until the test ends, and removes everything else of AWS: files, the
+// role of a machine, other endpoints. "" sets none.
 func SetEnvironment(t testing.TB, region, id, secret string) {
 	t.Helper()
 	for _, name := range []string{"AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ROLE_ARN",

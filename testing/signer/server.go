@@ -8,8 +8,8 @@ import (
 	"net/url"
 )
 
-// Handler lets rightly signed requests through to next, without their signature, and answers
-// 403 to all others: in JSON, or in XML for object stores, the token service, EC2 and Auto Scaling.
+// Handler passes correctly signed requests to next, without their signature, and answers others with 403: in JSON, or in XML for object
+// stores, the token service, EC2 and Auto Scaling.
 func (v *Verifier) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := v.Verify(r); err != nil {
@@ -54,7 +54,7 @@ func (v *Verifier) refuse(w http.ResponseWriter, err error) {
 				Request string   `xml:"RequestID"`
 			}{Error: fields(*reason), Request: "r"}
 		}
-		_ = xml.NewEncoder(w).Encode(answer) // the client is told what it can be told
+		_ = xml.NewEncoder(w).Encode(answer) // the client may be gone
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -63,5 +63,5 @@ func (v *Verifier) refuse(w http.ResponseWriter, err error) {
 	_ = json.NewEncoder(w).Encode(map[string]string{"message": reason.Message})
 }
 
-// Forward is a handler that passes requests on to a server, such as a real cluster.
+// Forward returns a handler that passes requests on to a server, such as a real cluster.
 func Forward(to *url.URL) http.Handler { return httputil.NewSingleHostReverseProxy(to) }

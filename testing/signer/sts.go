@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// Roles is the token service: it answers AssumeRole for the roles it knows to callers that its
-// verifier accepts, and makes the temporary credentials known to the verifiers of Grant.
+// Roles is the token service: it answers AssumeRole for known roles to callers accepted by its verifier, and adds the temporary credentials
+// to the verifiers of Grant.
 type Roles struct {
 	Verifier *Verifier // of the service "sts"
 	ARNs     []string  // the roles that may be assumed
 	Grant    []*Verifier
-	Lifetime time.Duration // of credentials; 0 means an hour
+	Lifetime time.Duration // lifetime of credentials; 0: an hour
 
 	given atomic.Int64
 }
 
-// Given is how many credentials were given so far.
+// Given returns the number of credentials issued so far.
 func (s *Roles) Given() int64 { return s.given.Load() }
 
-// Handler answers the requests.
+// Handler returns the handler of the requests.
 func (s *Roles) Handler() http.Handler { return s.Verifier.Handler(http.HandlerFunc(s.assume)) }
 
 func (s *Roles) assume(w http.ResponseWriter, r *http.Request) {

@@ -1,7 +1,5 @@
-// Package signer is the other side of AWS Signature Version 4 for tests: it verifies
-// requests by the published specification, without the signer of any SDK, and answers 403
-// to what is not signed as it has to be. It also plays the token service that gives
-// temporary credentials for a role.
+// Package signer verifies AWS Signature Version 4 in tests, by the published specification and without an SDK, and answers incorrectly
+// signed requests with 403. It also simulates the token service that issues temporary credentials for a role.
 package signer
 
 import (
@@ -19,14 +17,14 @@ import (
 	"time"
 )
 
-// Key is what belongs to an access key id.
+// Key is the secret of an access key id.
 type Key struct {
 	Secret string
-	Token  string // session token of temporary credentials, "" for lasting ones
+	Token  string // session token of temporary credentials; "": permanent ones
 	over   bool
 }
 
-// Refusal says why a request is not let in: the code and the words of the services.
+// Refusal is the reason why a request is rejected: the code and the message of the services.
 type Refusal struct{ Code, Message string }
 
 func (r *Refusal) Error() string { return r.Code + ": " + r.Message }
@@ -36,14 +34,14 @@ type Verifier struct {
 	Region  string
 	Service string           // "es", "aoss", "s3", "sts", "ec2", "autoscaling"
 	Now     func() time.Time // nil: the clock of the machine
-	// Require lists headers, in lower case, that every request must have, and sign.
+	// Require lists headers, in lower case, that every request must have and sign.
 	Require []string
 
 	mu   sync.Mutex
 	keys map[string]Key
 }
 
-// Add makes an access key id known.
+// Add adds an access key id.
 func (v *Verifier) Add(id string, k Key) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -53,14 +51,14 @@ func (v *Verifier) Add(id string, k Key) {
 	v.keys[id] = k
 }
 
-// Remove forgets an access key id.
+// Remove removes an access key id.
 func (v *Verifier) Remove(id string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.keys, id)
 }
 
-// Expire ends all temporary credentials that are known.
+// Expire makes all temporary credentials expire.
 func (v *Verifier) Expire() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -70,7 +68,7 @@ func (v *Verifier) Expire() {
 	}
 }
 
-// maxSkew is how far the date of a request may be off.
+// maxSkew is the maximum difference between the date of a request and the clock.
 const maxSkew = 5 * time.Minute
 
 const (
@@ -84,8 +82,7 @@ const (
 	tokenHeader = "X-Amz-Security-Token"
 )
 
-// Verify checks one request and leaves its body to be read again. The error is a *Refusal,
-// or one of reading the body.
+// Verify verifies one request and leaves its body readable. The error is a *Refusal, or an error of reading the body.
 func (v *Verifier) Verify(r *http.Request) error {
 	body, err := io.ReadAll(io.LimitReader(r.Body, bodyLimit))
 	if err != nil {
@@ -148,7 +145,7 @@ func (v *Verifier) checkDate(a authorization, stamp string) error {
 	return nil
 }
 
-// checkSigned demands the headers that have to be part of the signature.
+// checkSigned returns a Refusal if a header that must be signed is not.
 func (v *Verifier) checkSigned(a authorization, r *http.Request) error {
 	if !slices.IsSorted(a.headers) {
 		return &Refusal{"SignatureDoesNotMatch", "SignedHeaders are not in order."}
@@ -168,13 +165,13 @@ func (v *Verifier) checkSigned(a authorization, r *http.Request) error {
 		}
 	}
 	if v.Service == "aoss" && slices.Contains(a.headers, "content-length") {
-		return &Refusal{"SignatureDoesNotMatch", mismatch} // serverless collections do not see the length that the client sent
+		return &Refusal{"SignatureDoesNotMatch", mismatch} // serverless collections do not see the client's Content-Length
 	}
 	return nil
 }
 
-// payload gives the hash of the body for the signature. Object stores allow bodies that are not
-// hashed, serverless collections and object stores insist on the header.
+// payload returns the hash of the body for the signature. Object stores accept unsigned bodies; serverless collections and object stores
+// require the header.
 func (v *Verifier) payload(r *http.Request, body []byte) (string, error) {
 	sum := sha256.Sum256(body)
 	have := hex.EncodeToString(sum[:])
@@ -192,7 +189,7 @@ func (v *Verifier) payload(r *http.Request, body []byte) (string, error) {
 	return have, nil
 }
 
-// authorization is the header of that name, taken apart.
+// authorization is the parsed Authorization header.
 type authorization struct {
 	id, day, region, service string
 	headers                  []string // names in lower case
@@ -240,7 +237,7 @@ func mac(key []byte, text string) []byte {
 	return h.Sum(nil)
 }
 
-// signingKey derives the key of one day, region and service.
+// signingKey derives the signing key for a day, region and service.
 func signingKey(secret string, a authorization) []byte {
 	k := []byte("AWS4" + secret)
 	for _, part := range []string{a.day, a.region, a.service, "aws4_request"} {
@@ -249,7 +246,7 @@ func signingKey(secret string, a authorization) []byte {
 	return k
 }
 
-// Reason gives the refusal in an error, if there is one.
+// Reason returns the Refusal in an error; nil if it has none.
 func Reason(err error) *Refusal {
 	var r *Refusal
 	if errors.As(err, &r) {

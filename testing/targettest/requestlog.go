@@ -1,4 +1,4 @@
-// Package targettest helps tests of what is sent to a cluster.
+// Package targettest records the requests to a cluster in tests.
 package targettest
 
 import (
@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// RequestLog is a transport that remembers every request.
+// RequestLog is a transport that records every request.
 type RequestLog struct {
 	Next http.RoundTripper
 
@@ -29,7 +29,7 @@ func (l *RequestLog) RoundTrip(req *http.Request) (*http.Response, error) {
 	return l.Next.RoundTrip(req)
 }
 
-// Requests lists the requests so far: "POST /_bulk?pipeline=_none".
+// Requests returns the requests so far, in the form "POST /_bulk?pipeline=_none".
 func (l *RequestLog) Requests() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
-// Unseal reads the sealed report of a document that rfsd verify has printed. An error is fault.ErrCorrupt when it is not as it was written.
+// Unseal reads the sealed report of a document printed by rfsd verify. It returns a fault.ErrCorrupt if the document was changed.
 func Unseal(b []byte) (*verify.Report, error) {
 	var s verify.Sealed
 	if err := outputtest.Decode(b, &s); err != nil {
