@@ -8,38 +8,39 @@ import (
 	"sync"
 )
 
-// segmentsAhead is the number of segments that are opened before they are needed. The requests for the small
-// files of one segment follow each other, so a repository with latency would otherwise delay every segment.
+// segmentsAhead is the number of segments that are opened before they are needed. The requests for the small files of a segment depend on
+// each other, so a repository with latency would otherwise delay every segment.
 const segmentsAhead = 6
 
 const (
-	// streamsAhead is the distance in .fdt, in bytes, at which the stream of the next segment is started before its documents are
-	// needed: about what a repository with latency delivers in a few round trips.
+	// streamsAhead is the distance in .fdt, in bytes, at which the stream of the next segment is started before its documents are needed:
+	// about as much as a repository with latency delivers in a few round trips.
 	streamsAhead = 64 << 20
-	// streamHead is the number of bytes that are read of a stream when it is started: enough to send the request to the repository.
+	// streamHead is the number of bytes to read of a stream when it is started: enough to send the request to the repository.
 	streamHead = 4 << 10
 )
 
-// openings are the stored fields of segments that a reader will come to, being opened.
+// openings are the segments that are opened before the reader reaches them.
 type openings struct {
 	queue  []*opening      // in the order of the segments
-	next   int             // index of the next segment to start with
+	next   int             // index of the next segment to open
 	begun  []*begun        // streams, in the order of the segments
 	stream int             // index of the next segment whose stream is started
-	long   bool            // the last of queue takes much memory
-	ctx    context.Context // of the openings; close ends it
+	long   bool            // opening the last of queue takes much memory
+	ctx    context.Context // of the openings; close cancels it
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 }
 
-// opening is one segment; stored and err are valid when done is closed.
+// opening is the opening of one segment; stored and err are valid once done is closed.
 type opening struct {
 	done   chan struct{}
 	stored *storedFields
 	err    error
 }
 
-// openAhead returns the stored fields of the segment before r.seg, after it started to open those that follow.
+// openAhead starts to open the next segments, and blocks until the current segment, the one before r.seg, is open. It returns the stored
+// fields of that segment.
 func (r *Reader) openAhead(ctx context.Context) (*storedFields, error) {
 	a := &r.ahead
 	a.next = max(a.next, r.seg-1)
@@ -50,7 +51,7 @@ func (r *Reader) openAhead(ctx context.Context) (*storedFields, error) {
 		if s := r.commit.Segments[a.next]; r.reaches(s) {
 			long := s.long()
 			if len(a.queue) > 0 && (long || a.long) {
-				break // it is opened when it is needed
+				break // it is opened when it is reached
 			}
 			a.long = long
 			o := &opening{done: make(chan struct{})}
@@ -71,19 +72,19 @@ func (r *Reader) openAhead(ctx context.Context) (*storedFields, error) {
 	return first.stored, first.err
 }
 
-// begun is the stream of a whole .fdt that was requested before it is needed. The fields after done are valid once done is closed.
+// begun is the stream of a whole .fdt, requested before it is needed. The fields after done are valid once done is closed.
 type begun struct {
 	segment *Segment
 	cancel  context.CancelFunc
 	done    chan struct{}
 	from    io.ReadCloser
 	head    []byte // the first bytes of from
-	readErr error  // that was met behind them
+	readErr error  // the error of the read that returned head
 	err     error  // the reason why the stream could not be started
 }
 
-// beginStreams starts the streams of the following segments that are needed soon. left is the number of bytes of the current
-// segment that precede them.
+// beginStreams starts the streams of the following segments that are needed soon. left is the number of bytes of the current segment that
+// are still to be read.
 func (r *Reader) beginStreams(left int64) {
 	a := &r.ahead
 	for _, b := range a.begun {
@@ -103,7 +104,8 @@ func (r *Reader) beginStreams(left int64) {
 	}
 }
 
-// beginStream starts the stream of the .fdt of a segment; if err is not nil, it is recorded as the reason why the stream is missing. Close ends the stream.
+// beginStream starts the stream of the .fdt of a segment. If err is not nil, fdt could not be opened, and reading the stream returns err.
+// The caller closes the stream.
 func beginStream(ctx context.Context, s *Segment, fdt *source, err error) *begun {
 	b := &begun{segment: s, done: make(chan struct{})}
 	ctx, b.cancel = context.WithCancel(ctx)
@@ -122,7 +124,7 @@ func beginStream(ctx context.Context, s *Segment, fdt *source, err error) *begun
 	return b
 }
 
-// markFirst chooses the segments whose streams are started while the commit is opened: those within the first streamsAhead bytes.
+// markFirst selects the segments whose streams are started while the commit is opened: those within the first streamsAhead bytes.
 func markFirst(ctx context.Context, dir Directory, openers []segmentOpener) {
 	left := int64(streamsAhead)
 	for i := range openers[:min(len(openers), segmentsAhead)] {
@@ -138,7 +140,7 @@ func markFirst(ctx context.Context, dir Directory, openers []segmentOpener) {
 	}
 }
 
-// takeBegun returns the streams that were started while the commit was opened, once: the caller closes them.
+// takeBegun returns the streams that were started while the commit was opened, and removes them from c. The caller closes them.
 func (c *Commit) takeBegun() []*begun {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,7 +149,7 @@ func (c *Commit) takeBegun() []*begun {
 	return all
 }
 
-// take hands the streams that were started while the commit was opened to r, and ends the streams that r does not reach.
+// take moves the streams that were started while the commit was opened to r, and closes the streams of segments that r does not reach.
 func (a *openings) take(r *Reader) {
 	for _, b := range r.commit.takeBegun() {
 		if r.reaches(b.segment) {
@@ -175,7 +177,7 @@ func (b *begun) headOf(ctx context.Context, n int64) []byte {
 	return b.head[:n]
 }
 
-// Close ends the streams that were started with Options.Begin, unless a Reader has taken them.
+// Close closes the streams that Options.Begin started, unless a Reader has taken them.
 func (c *Commit) Close() error { return closeBegun(c.takeBegun()) }
 
 func closeBegun(all []*begun) (err error) {
@@ -188,7 +190,7 @@ func closeBegun(all []*begun) (err error) {
 	return err
 }
 
-// streamOf returns the stream of a segment if it was started, else nil.
+// streamOf returns the stream of a segment and removes it from a; nil if it was not started.
 func (a *openings) streamOf(s *Segment) *begun {
 	if len(a.begun) == 0 || a.begun[0].segment != s {
 		return nil
@@ -198,7 +200,7 @@ func (a *openings) streamOf(s *Segment) *begun {
 	return b
 }
 
-// stream waits for the stream, which the caller closes.
+// stream blocks until the stream is started and returns it. The caller closes it.
 func (b *begun) stream(ctx context.Context) (io.ReadCloser, error) {
 	select {
 	case <-b.done:
@@ -224,7 +226,7 @@ func (b *begun) Read(p []byte) (int, error) {
 	return b.from.Read(p)
 }
 
-// Close ends the stream, even if it is still being started.
+// Close closes the stream, even if it is still being started.
 func (b *begun) Close() error {
 	b.cancel()
 	<-b.done
@@ -234,7 +236,7 @@ func (b *begun) Close() error {
 	return b.from.Close()
 }
 
-// long reports whether one of the files that are read whole when the segment is opened is long.
+// long reports whether opening the segment takes much memory: it reads a file longer than longFile whole, or the fields again.
 func (s *Segment) long() bool {
 	names := []string{".fdm", ".fdx"}
 	if s.infos != nil {
@@ -252,7 +254,7 @@ func (s *Segment) long() bool {
 	return s.fields == nil || s.wantInfos && s.infos == nil
 }
 
-// close stops the openings in progress and waits for them.
+// close cancels the openings in progress, waits for them, and closes the streams that were started.
 func (a *openings) close() error {
 	if a.cancel != nil {
 		a.cancel()

@@ -49,21 +49,21 @@ func roleOf(name string) role {
 	if r, ok := roles[name]; ok {
 		return r
 	}
-	// Elasticsearch keeps what it cannot rebuild from doc values in these.
+	// Elasticsearch stores here what it cannot rebuild from doc values.
 	if strings.HasPrefix(name, "_ignored_source") || strings.HasSuffix(name, "._original") {
 		return roleSynthetic
 	}
 	return roleSkip
 }
 
-// take keeps a value when it matters; the first of several wins.
+// take sets the part of the record that a field with this role holds. Of several _id or _source values the first wins; _uid wins over _id.
 func (r *Record) take(what role, text bool, value []byte) {
 	if value == nil {
 		value = []byte{}
 	}
 	switch what {
 	case roleID:
-		// Elasticsearch 1.x–5.x stores _uid; _id next to it repeats a part.
+		// Elasticsearch 1.x–5.x stores _uid; an additional _id repeats a part of it.
 		if r.IDKind == IDNone {
 			r.ID, r.IDKind = value, IDBinary
 			if text {
@@ -149,9 +149,9 @@ func parseBody(doc []byte, fields int32, t fieldTable, rec *Record, fixed bool) 
 	return nil
 }
 
-// parsePair parses a document of a binary _id and a binary _source into an empty record, the form that clusters write since
-// Elasticsearch 6 unless more has to be stored. It reports whether the document is one, of numbers below 16, an id below 128
-// bytes and a source below 16 KiB; if it is not, rec stays as it is.
+// parsePair parses a document that consists of a binary _id and a binary _source into an empty record. Clusters since Elasticsearch 6 write
+// this form unless they store other fields, too. It reports whether the document has the form, with field numbers below 16, an id of less
+// than 128 bytes and a source of less than 16 KiB; otherwise rec is unchanged.
 func parsePair(doc []byte, t fieldTable, rec *Record) bool {
 	if len(doc) < 4 || doc[0]&0x87 != 1 || doc[1] >= 0x80 {
 		return false
@@ -190,7 +190,7 @@ func uvarint(p []byte) (v uint64, n int) {
 	return 0, 0
 }
 
-// skipNumber returns the offset after a number at p, -1 when the document ends before it.
+// skipNumber returns the offset after a number of the given type at p, or -1 if the document ends before it.
 func skipNumber(doc []byte, p int, kind uint64, fixed bool) int {
 	var size int
 	switch {

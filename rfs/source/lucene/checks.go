@@ -9,7 +9,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene/codec"
 )
 
-// Check is the CRC-32 of the part of a stored-fields file that one reader owns.
+// Check is the CRC-32 of the part of a .fdt file that one reader owns.
 type Check struct {
 	Segment string `json:"segment"`
 	File    string `json:"file"`
@@ -21,16 +21,16 @@ type Check struct {
 	// which holds the CRC of everything before it.
 	CRC      uint32 `json:"crc"`
 	Footed   bool   `json:"footed"`             // the format has a footer
-	Footer   uint32 `json:"footer,omitempty"`   // what it states, when End is Size
+	Footer   uint32 `json:"footer,omitempty"`   // the CRC in the footer; only set if End is Size
 	Verified bool   `json:"verified,omitempty"` // the part is the whole file and the CRC is right
 }
 
-// FileResult reports whether the parts of a file add up to it.
+// FileResult reports whether the checks of a file cover all of it and add up to its checksum.
 type FileResult struct {
 	Segment  string
 	File     string
 	Verified bool  // every byte was read once and the CRC equals the footer's
-	Err      error // a fault.Damage when the CRC is not
+	Err      error // a fault.Damage if the CRC differs
 }
 
 // crcLen returns how many bytes CRC covers.
@@ -42,9 +42,8 @@ func (c Check) crcLen() int64 {
 	return max(0, end-c.Off)
 }
 
-// CombineChecks puts the parts of each file together, in any order. A file with a gap, or
-// without a footer, is not verified. Parts may overlap, as when an item was done twice:
-// those count that lead from the start of the file to its end.
+// CombineChecks combines the checks of each file, which may be in any order. A file with a gap, or without a footer, is not verified. Parts
+// may overlap, as when an item was processed twice: it uses parts that follow each other from the start of the file to its end.
 func CombineChecks(checks []Check) []FileResult {
 	sorted := slices.Clone(checks)
 	slices.SortStableFunc(sorted, func(a, b Check) int {
@@ -62,7 +61,7 @@ func CombineChecks(checks []Check) []FileResult {
 	return out
 }
 
-// combineFile joins the parts of one file, sorted by falling offset.
+// combineFile combines the parts of one file, sorted by descending offset.
 func combineFile(parts []Check) FileResult {
 	v := FileResult{Segment: parts[0].Segment, File: parts[0].File}
 	size := parts[0].Size
@@ -138,9 +137,8 @@ func square(dst, m *[32]uint32) {
 	}
 }
 
-// crcTracker records the CRC at the boundaries of chunks, from which Checks derives the CRC of the
-// bytes before an ordinal. The newest boundaries are kept; an ordinal before them leaves a gap, which
-// is not verified but never wrong.
+// crcTracker records the CRC at the boundaries of chunks, from which Checks derives the CRC of the bytes before an ordinal. It keeps the
+// newest boundaries. An ordinal before them leaves a gap, so the file is not verified, but never reported as damaged.
 //
 // The reader writes it; other goroutines may read it concurrently.
 type crcTracker struct {
@@ -172,7 +170,7 @@ type boundary struct {
 // maxBoundaries limits the memory of a crcTracker to some MiB.
 const maxBoundaries = 1 << 16
 
-// file starts a file whose bytes from own on are owned.
+// file adds a file. The reader owns its bytes from own on.
 func (t *crcTracker) file(s *Segment, src *source, own int64, footed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -198,8 +196,7 @@ func (t *crcTracker) end(crc, footer uint32) {
 	f.done, f.crc, f.footer = true, crc, footer
 }
 
-// find returns the first boundary of a file at or after an ordinal; none when it was not reached
-// or may have been dropped.
+// find returns the first boundary of a file at or after an ordinal; false if the reader has not reached it or it may have been dropped.
 func (t *crcTracker) find(file int, ordinal int64) (boundary, bool) {
 	i, exact := slices.BinarySearchFunc(t.boundaries, boundary{file: file, ordinal: ordinal}, func(a, b boundary) int {
 		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.ordinal, b.ordinal))
@@ -210,10 +207,9 @@ func (t *crcTracker) find(file int, ordinal int64) (boundary, bool) {
 	return t.boundaries[i], true
 }
 
-// Checks returns the parts of files that this reader owns when its range ends at the ordinal
-// upTo, which must not lie beyond the document that Next returned last, or beyond the range after
-// io.EOF. The range of an item that continues elsewhere ends where that one starts, so both together
-// cover each byte once. It may be called while another goroutine reads.
+// Checks returns the parts of files that this reader owns if its range ends at the ordinal upTo. upTo must not exceed the ordinal of the
+// document that Next returned last, or, after io.EOF, the end of the range. The range of an item that is handed off ends where its
+// successor starts, so both together cover each byte once. It may be called while another goroutine calls Next.
 func (r *Reader) Checks(upTo int64) []Check {
 	r.crcTracker.mu.Lock()
 	defer r.crcTracker.mu.Unlock()

@@ -18,25 +18,25 @@ const (
 	primaryTerm = "_primary_term"  // every root document has a value, no nested one (ReadOptions.NestedTerms: nested ones, too)
 )
 
-// rootTest states whether a document without a stored id is a root document.
+// rootTest decides whether a document without a stored id is a root document.
 type rootTest struct {
-	known bool   // there is a column _primary_term
-	docs  bitset // its documents; nil: all, or unheld
+	known bool   // the segment has a column _primary_term
+	docs  bitset // the documents with a value; nil: all, or not held
 }
 
 const (
-	// wholeDocValues is the length up to which a .dvd file is read whole and kept; longer ones are read by parts.
+	// wholeDocValues is the length up to which a .dvd file is read whole and kept in memory; a longer one is read by ranges.
 	wholeDocValues = 1 << 20
-	// wholeDocValuesPart is the part of .fdt up to which such a file is verified first, 1 in that many bytes.
+	// wholeDocValuesPart is the ratio of the lengths of .fdt and .dvd from which on a longer .dvd is verified, too.
 	wholeDocValuesPart = 50
-	// partDocValues is the length up to which a .dvd file is verified when a part of it is needed (Options.Parts, Roots).
+	// partDocValues is the length up to which a .dvd file is verified when only a part of it is needed (Options.Parts, Roots).
 	partDocValues = 64 << 10
 )
 
-// findColumns returns the columns of the soft-deleted documents and of the roots, verified. A column is nil if the segment
-// has none; the column of the roots is also nil if all documents have a value. Live documents without a stored id are roots
-// if they have one: without the column they are nested children; a document whose column cannot be read counts as a root, so
-// that it is reported and not lost.
+// findColumns returns the verified columns that mark the soft-deleted documents and the roots. soft is nil if no document is soft-deleted;
+// roots is nil if the segment lacks it, if all documents have a value, or if it has an unknown format. A live document without a stored id
+// is a root if it has a value in roots, and nested if the segment lacks that column. If the format is unknown, the document counts as a
+// root, so that it is reported and not lost.
 func (o *segmentOpener) findColumns(ctx context.Context, fi *fieldInfos) (soft, roots *column, err error) {
 	metas := columnMetas{seg: o.seg, fields: fi, only: []string{softDeletes, primaryTerm}, long: &o.long}
 	if f := fi.numeric(softDeletes); f != nil && o.entry.softDelCount != 0 {
@@ -57,7 +57,7 @@ func (o *segmentOpener) findColumns(ctx context.Context, fi *fieldInfos) (soft, 
 		o.seg.roots.known = true
 		c, err := metas.open(ctx, f)
 		if errors.Is(err, fault.ErrUnsupported) {
-			return soft, nil, nil // as with a format that is unknown
+			return soft, nil, nil // an unknown form of a known format
 		}
 		if err != nil || c == nil {
 			return soft, nil, err
@@ -73,8 +73,9 @@ func (o *segmentOpener) findColumns(ctx context.Context, fi *fieldInfos) (soft, 
 	return soft, roots, nil
 }
 
-// verify checks the file of a column in which only some documents have a value, if it is short, a small part of the
-// segment, later than it, or if requested. Of other files only the set is read.
+// verify verifies the file of a column that only some documents have a value in, if the file is short, short compared with .fdt, or later
+// than the segment. Of other files only the set of documents is read; unless Options.VerifyAll has verified them, they are listed as
+// unverified.
 func (o *segmentOpener) verify(ctx context.Context, c *column) error {
 	if all, none := c.entry.Everywhere(int32(o.seg.MaxDoc)); all || none {
 		return nil
@@ -104,12 +105,12 @@ type columnData struct {
 	data  *source
 	id    string // of the segment
 	whole []byte // nil: read by parts
-	sound bool   // it was verified
-	// unsummed means that the file has no footer, and is not a part of a compound file, which was verified with its .dvm.
+	sound bool   // the file was verified
+	// unsummed is set if the file has no footer and was not verified with its .dvm as a part of the same compound file.
 	unsummed bool
 }
 
-// ReadAt returns n bytes from off on.
+// ReadAt returns n bytes at off.
 func (d *columnData) ReadAt(ctx context.Context, off, n int64) ([]byte, error) {
 	if d.whole == nil {
 		return d.data.readAt(ctx, off, n)
@@ -120,7 +121,7 @@ func (d *columnData) ReadAt(ctx context.Context, off, n int64) ([]byte, error) {
 	return d.whole[off : off+n], nil
 }
 
-// Size is the length of the file.
+// Size returns the length of the file.
 func (d *columnData) Size() int64 { return d.data.size }
 
 // readWhole reads the file and checks it.
@@ -133,7 +134,7 @@ func (d *columnData) readWhole(ctx context.Context) error {
 	return d.checkHeader(b)
 }
 
-// verify checks the whole file, once: it is kept when it is small, else read and then by parts.
+// verify verifies the whole file, once. A short file is kept in memory; a longer one is read here and later again by ranges.
 func (d *columnData) verify(ctx context.Context) error {
 	if d.sound {
 		return nil
@@ -159,7 +160,7 @@ func (d *columnData) check(ctx context.Context) error {
 	return d.checkSum(ctx)
 }
 
-// verifyShort checks the whole file if it is short, and its header otherwise.
+// verifyShort verifies the whole file if it is short, and only checks the header otherwise.
 func (d *columnData) verifyShort(ctx context.Context) error {
 	if d.data.size <= partDocValues {
 		return d.verify(ctx)
@@ -208,12 +209,12 @@ func (c *column) wrap(err error) error {
 	return c.data.wrap(fmt.Errorf("column %s: %w", c.field.name, err))
 }
 
-// columnMetas finds columns; files that serve several are parsed once.
+// columnMetas opens columns. It parses a file that several columns share only once.
 type columnMetas struct {
 	seg    *Segment
 	fields *fieldInfos
 	only   []string    // fields whose columns are wanted; nil: any
-	long   *sync.Mutex // held while a long file is read and parsed; nil: one is read at a time
+	long   *sync.Mutex // held while a long file is read and parsed; nil if no other goroutine reads one
 	parsed map[string]*columnFile
 }
 
@@ -223,8 +224,8 @@ type columnFile struct {
 	data    *columnData
 }
 
-// open finds the files of a field and its entry in .dvm; nil if its format is not supported. The field
-// determines the generation: a later file holds the complete column.
+// open returns the column of a field, nil if its format is not supported. The field determines the generation: a later file holds the
+// complete column.
 func (m *columnMetas) open(ctx context.Context, f *fieldInfo) (*column, error) {
 	format := f.attrs[attrFormat]
 	if !columns.Known(format) {
@@ -290,8 +291,8 @@ func (m *columnMetas) parse(ctx context.Context, f *fieldInfo, suffix, full stri
 	return &columnFile{name: meta.name, entries: entries, data: &columnData{data: data, id: m.seg.id, unsummed: plain && data.own}}, nil
 }
 
-// describe returns what the parser of the .dvm of a column asks about a field by its number. The file of an updated column
-// has no other column.
+// describe returns a function that returns the properties of a field by number, for the parser of .dvm. The file of an updated column has
+// no other columns.
 func (m *columnMetas) describe(of *fieldInfo) func(number int32) (columns.Field, bool) {
 	return func(number int32) (columns.Field, bool) {
 		f := of

@@ -1,6 +1,5 @@
-// Package lucene reads the live documents of a Lucene commit as it lies in a snapshot:
-// every generation from Lucene 4.0 to 10.5, as a stream, by range reads, without the
-// inverted index. Each file is dispatched by the codec name in its own header.
+// Package lucene reads the live documents of a Lucene commit in a snapshot as a stream: every generation from Lucene 4.0 to 10.5, by range
+// reads. It reads the inverted index on request only. The codec name in the header of each file decides how the file is read.
 package lucene
 
 import (
@@ -22,27 +21,27 @@ import (
 
 // Options configures how a commit is opened.
 type Options struct {
-	// VerifyAll reads every file of the commit whole, once, and compares its CRC with its
-	// footer, also those that a migration does not need.
+	// VerifyAll verifies every file of the commit: it reads each whole, once, and compares its CRC with its footer, including files that a
+	// migration does not need.
 	VerifyAll bool
-	// Values keeps what Record.Values and Record.Version need.
+	// Values keeps the fields that Record.Values and Record.Version need.
 	Values bool
-	// Parts states that documents are read here and there: of a long file of columns only the columns that are needed are read, and its
-	// checksum is not compared.
+	// Parts is for reading a few selected documents: of a long column file only the needed columns are read, and its checksum is not
+	// compared.
 	Parts bool
-	// Begin starts the streams of the documents of the first segments while the commit is opened, for a Reader from the first
-	// ordinal on. Close ends them unless that Reader was created.
+	// Begin starts the .fdt streams of the first segments while the commit is opened, for a Reader that starts at ordinal 0. Commit.Close
+	// closes the streams if no such Reader was created.
 	Begin bool
 	// Concurrency is the number of segments that are opened concurrently; 0 means 16.
 	Concurrency int
-	// Held bounds what the commit holds of all its segments together, in bytes; 0: 8 MiB.
+	// Held bounds the memory that the commit holds for all its segments together, in bytes; 0 means 8 MiB.
 	Held int64
 }
 
 const defaultConcurrency = 16
 
-// Commit is one commit of a shard with everything that is needed to read its documents.
-// What it states does not change, and it is safe for concurrent use.
+// Commit is one commit of a shard with everything that is needed to read its documents. Its exported fields do not change after Open, and
+// it is safe for concurrent use.
 type Commit struct {
 	Name     string            // segments_N
 	Format   int               // format of segments_N, 0–10
@@ -51,10 +50,9 @@ type Commit struct {
 
 	Segments   []*Segment // ordered by name as strings
 	MaxOrdinal int64      // sum of MaxDoc
-	LiveDocs   int64      // living Lucene documents, nested ones included
+	LiveDocs   int64      // live Lucene documents, nested ones included
 
-	// Unverified are files, or parts of files, whose checksum is not computed although a
-	// migration may read of them, with the reason.
+	// Unverified lists files, or parts of files, whose checksum is not compared although a migration may read them, with the reason.
 	Unverified []string
 
 	mu    sync.Mutex
@@ -66,7 +64,7 @@ type Segment struct {
 	Name         string
 	Codec        string // as the commit names it; informational
 	Version      string // Lucene that wrote it
-	StoredFormat string // codec of .fdt; "" when nothing lives in the segment
+	StoredFormat string // codec of .fdt; "" if the segment has no live documents
 	Base         int64  // ordinal of its first document
 	MaxDoc       int    // documents, dead ones included
 	DelCount     int    // hard-deleted documents
@@ -77,19 +75,19 @@ type Segment struct {
 
 	id     string
 	files  *files
-	live   bitset // nil: all documents live, or unheld
+	live   bitset // nil: all documents are live, or not held
 	roots  rootTest
-	unheld *deletions // the files of live and roots, where these are not held
+	unheld *deletions // the files of live and roots if these are not held; else nil
 
-	heldChunks int64 // entries of the chunk index that are held
+	heldChunks int64 // the maximum number of entries of the chunk index to hold
 
-	sortedBy  string     // the field by which its documents are sorted first, in rising order; "" for none
-	fieldsGen int64      // of the .fnm with updated columns; -1: none was
+	sortedBy  string     // the field that its documents are sorted by first, in ascending order; "" for none
+	fieldsGen int64      // generation of the .fnm with updated columns; -1: no column was updated
 	fields    fieldTable // nil: not held
-	wantInfos bool       // ids are computed, or Options.Values asks for the fields
+	wantInfos bool       // ids are computed, or Options.Values is set
 	infos     *fieldInfos
 
-	preamble []byte // of .fdt, so that it is not fetched again; nil when nothing lives
+	preamble []byte // of .fdt, so that it is not fetched again; nil if the segment has no live documents
 }
 
 // Open reads segments_N, and of each segment .si, .cfe, .fnm, the live documents and the
@@ -138,7 +136,7 @@ func Open(ctx context.Context, dir Directory, opt Options) (*Commit, error) {
 	return c, nil
 }
 
-// verifyAll checks the footer of every file.
+// verifyAll compares the CRC of every file with its footer.
 func verifyAll(ctx context.Context, dir Directory, names []string) error {
 	for _, n := range slices.Sorted(slices.Values(names)) {
 		src, err := openSource(dir, n)
@@ -163,7 +161,7 @@ type segmentOpener struct {
 	seg        *Segment
 	unverified []string
 	early      *earlyReads
-	first      context.Context // of its stream, which is started; nil: none is
+	first      context.Context // of the stream to start while opening; nil: none
 	begun      *begun          // that stream
 	*inAll
 }
@@ -173,18 +171,17 @@ type inAll struct {
 	docs     atomic.Int64
 	sections atomic.Int64  // of compound files
 	held     atomic.Int64  // memory held by all segments, in bytes
-	most     int64         // of held; 0: mostHeld
-	early    chan struct{} // one for each early read
+	most     int64         // the limit of held; 0: mostHeld
+	early    chan struct{} // one element per early read in progress
 	long     sync.Mutex    // held while a long file is read and parsed
 }
 
 const (
-	// mostHeld bounds the memory that a commit holds for all its segments together, in bytes: the marks of live
-	// documents, and the fields. The rest is read again, in pages, as documents are read. It is enough for 64 million
-	// documents in segments with deletions.
+	// mostHeld bounds the memory that a commit holds for all its segments together, in bytes: the marks of live documents, the fields, and
+	// short files. The rest is read again, in pages, as documents are read. It is enough for the marks of 64 million documents.
 	mostHeld = 8 << 20
-	// maxSegments and maxSections bound the fixed cost of each segment; shards have some hundred at most, of a dozen
-	// files.
+	// maxSegments and maxSections bound the memory per segment and per file. Shards have at most a few hundred segments, with a dozen files
+	// each.
 	maxSegments = 1 << 14
 	maxSections = 1 << 18
 )
@@ -259,7 +256,7 @@ func (o *segmentOpener) open(ctx context.Context) error {
 	if err := o.readDeletions(ctx, fi); err != nil {
 		return err
 	}
-	if fdt, err = f.core(".fdt"); err != nil { // with the bytes that were read of it meanwhile
+	if fdt, err = f.core(".fdt"); err != nil { // again, with the bytes that were read early meanwhile
 		return err
 	}
 	if err = o.readStoredFormat(ctx, fdt); err == nil && o.seg.LiveCount > 0 {
@@ -269,7 +266,7 @@ func (o *segmentOpener) open(ctx context.Context) error {
 	return err
 }
 
-// readFields reads the fields of the segment, and holds them where there is room.
+// readFields reads the fields of the segment, and holds them if they fit into the memory limit.
 func (o *segmentOpener) readFields(ctx context.Context) (*fieldInfos, error) {
 	fi, err := o.seg.readFieldInfos(ctx, &o.long)
 	if err != nil {
@@ -285,8 +282,8 @@ func (o *segmentOpener) readFields(ctx context.Context) (*fieldInfos, error) {
 	return fi, nil
 }
 
-// readFieldInfos reads the fields of the segment with the columns that were updated; long, unless nil, is held while a long
-// file is read and parsed.
+// readFieldInfos reads the fields of the segment, including updated columns. Unless long is nil, it is held while a long file is read and
+// parsed.
 func (s *Segment) readFieldInfos(ctx context.Context, long *sync.Mutex) (*fieldInfos, error) {
 	src, err := s.files.core(".fnm")
 	if err != nil {
@@ -307,7 +304,7 @@ func (s *Segment) readFieldInfos(ctx context.Context, long *sync.Mutex) (*fieldI
 	return fi, nil
 }
 
-// parseFields reads one file of fields.
+// parseFields reads one .fnm file.
 func (s *Segment) parseFields(ctx context.Context, src *source, long *sync.Mutex) (*fieldInfos, error) {
 	if long != nil && src.size > longFile {
 		long.Lock()
@@ -321,7 +318,7 @@ func (s *Segment) parseFields(ctx context.Context, src *source, long *sync.Mutex
 	return fi, src.wrap(err)
 }
 
-// readerFields returns what a reader needs of the fields of the segment.
+// readerFields returns the fields of the segment for a reader, from memory or from the file; the field infos are nil unless wanted.
 func (s *Segment) readerFields(ctx context.Context) (fieldTable, *fieldInfos, error) {
 	if s.fields != nil && (s.infos != nil || !s.wantInfos) {
 		return s.fields, s.infos, nil
@@ -337,8 +334,7 @@ func (s *Segment) readerFields(ctx context.Context) (fieldTable, *fieldInfos, er
 	return table, fi, nil
 }
 
-// readStoredFormat names the stored fields, and refuses what cannot be read before
-// anything is sent.
+// readStoredFormat sets the format of the stored fields. It returns an error for an unknown format, before any document is sent.
 func (o *segmentOpener) readStoredFormat(ctx context.Context, fdt *source) error {
 	if o.seg.LiveCount == 0 {
 		if !o.all {
@@ -366,7 +362,7 @@ func (o *segmentOpener) readStoredFormat(ctx context.Context, fdt *source) error
 	return nil
 }
 
-// readDeletions finds the live documents, and proves the counts of the commit.
+// readDeletions reads which documents are live, and compares their number with the counts of the commit.
 func (o *segmentOpener) readDeletions(ctx context.Context, fi *fieldInfos) error {
 	s, e := o.seg, o.entry
 	var d deletions
@@ -394,8 +390,8 @@ func (o *segmentOpener) readDeletions(ctx context.Context, fi *fieldInfos) error
 	return nil
 }
 
-// readMarks reads which documents live and which are roots, and holds the marks if they fit. It returns the number of
-// documents that are not hard-deleted, and the number of live ones among them.
+// readMarks reads which documents are live and which are roots, and holds the marks if they fit. It returns the number of documents that
+// are not hard-deleted, and the number of live ones among them.
 func (o *segmentOpener) readMarks(ctx context.Context, d deletions) (hard, live int, err error) {
 	s, maxDoc := o.seg, int32(o.seg.MaxDoc)
 	if d.none() {
@@ -411,8 +407,8 @@ func (o *segmentOpener) readMarks(ctx context.Context, d deletions) (hard, live 
 		s.live = make(bitset, 0, words)
 	}
 	roots := 0
-	for from := int64(0); from < int64(maxDoc); from += turnDocs {
-		n, err := m.turn(ctx, int32(from), int32(min(from+turnDocs, int64(maxDoc))))
+	for from := int64(0); from < int64(maxDoc); from += docsAtATime {
+		n, err := m.advance(ctx, int32(from), int32(min(from+docsAtATime, int64(maxDoc))))
 		if err != nil {
 			return 0, 0, err
 		}
@@ -433,7 +429,7 @@ func (o *segmentOpener) readMarks(ctx context.Context, d deletions) (hard, live 
 	return hard, live, nil
 }
 
-// findLive finds the file of the live documents, and verifies it.
+// findLive opens and verifies the file of the live documents.
 func (o *segmentOpener) findLive(ctx context.Context) (*liveFile, error) {
 	s := o.seg
 	f := &liveFile{id: s.id, gen: o.entry.delGen}

@@ -9,8 +9,8 @@ import (
 )
 
 /*
-.cfe, the table of a compound file .cfs: header, VInt n, n of (str name without that of the
-segment, i64 offset in the .cfs, i64 length), footer (Lucene 4.8 and later). Codecs
+.cfe, the table of a compound file .cfs: header, VInt n, n of (str name without the
+segment's, i64 offset in the .cfs, i64 length), footer (Lucene 4.8 and later). Codecs
 CompoundFileWriterEntries (4.x, plain header), Lucene50CompoundEntries (big-endian) and
 Lucene90CompoundEntries (little-endian). The files inside keep their headers and footers.
 */
@@ -49,20 +49,20 @@ func parseCompound(b []byte, id string) (map[string]section, error) {
 	return m, in.Err()
 }
 
-// checkID reads the 16 bytes of a segment id and compares them when it is known.
+// checkID reads the 16 bytes of a segment id and compares them with id unless that is "".
 func checkID(in *codec.Input, id string) {
 	if got := string(in.Take(16)); in.Err() == nil && id != "" && got != id {
 		in.Fail("the file belongs to segment %x, not %x", got, id)
 	}
 }
 
-// files finds the files of one segment, inside its compound file or next to it.
+// files opens the files of one segment, inside its compound file or next to it.
 type files struct {
 	dir      Directory
 	segment  string
 	compound *source
 	sections map[string]section
-	early    *earlyReads       // nil but while the segment is opened
+	early    *earlyReads       // nil unless the segment is being opened
 	kept     map[string][]byte // short files, by suffix
 }
 
@@ -96,8 +96,8 @@ func openFiles(ctx context.Context, dir Directory, segment, id string, compound 
 	return f, nil
 }
 
-// core finds a file of the segment as it was first written; suffix is the part of its name after the
-// segment's name, such as ".fdt" or "_Lucene80_0.dvd".
+// core opens a file of the segment as it was first written. suffix is the part of its name after the segment's name, such as ".fdt" or
+// "_Lucene80_0.dvd".
 func (f *files) core(suffix string) (*source, error) {
 	if f.compound == nil {
 		src, err := openSource(f.dir, f.segment+suffix)
@@ -113,7 +113,7 @@ func (f *files) core(suffix string) (*source, error) {
 	return f.hold(f.compound.section(f.segment+suffix, s.off, s.size), suffix), nil
 }
 
-// hold makes s serve the bytes that were already read from memory.
+// hold returns s after making it serve bytes that were already read from memory.
 func (f *files) hold(s *source, suffix string) *source {
 	if b := f.kept[suffix]; b != nil {
 		s.held = b
@@ -121,7 +121,7 @@ func (f *files) hold(s *source, suffix string) *source {
 	return f.early.serve(s)
 }
 
-// later finds a file that was written after the segment: never in the compound file.
+// later opens a file of a later generation, which is never in the compound file.
 func (f *files) later(gen int64, suffix string) (*source, error) {
 	src, err := openSource(f.dir, laterName(f.segment, gen, suffix))
 	if err != nil {
@@ -130,12 +130,12 @@ func (f *files) later(gen int64, suffix string) (*source, error) {
 	return f.early.serve(src), nil
 }
 
-// laterName is the name of a file that was written after its segment.
+// laterName returns the name of a file that was written after its segment.
 func laterName(segment string, gen int64, suffix string) string {
 	return segment + "_" + codec.Base36(gen) + suffix
 }
 
-// forget drops the data that is held while the segment is opened, except for kept.
+// forget drops the data that is only held while the segment is opened.
 func (f *files) forget() {
 	f.early = nil
 	if f.compound != nil {

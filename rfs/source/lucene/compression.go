@@ -17,11 +17,10 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene/lz4"
 )
 
-// compression undoes one way of compressing a unit: a chunk, or a slice of a sliced chunk.
-// Implementations keep buffers and belong to one reader.
+// compression decompresses units: a unit is a chunk, or a slice of a sliced chunk. Implementations keep buffers and belong to one reader.
 type compression interface {
-	// unit appends the n > 0 raw bytes of the unit at the start of src to dst and
-	// returns dst and how many bytes of src it took. With exact the unit is all of src.
+	// unit appends the n > 0 raw bytes of the unit at the start of src to dst. It returns dst and the number of bytes of src that it
+	// consumed. If exact is set, the unit is all of src.
 	unit(dst, src []byte, n int, exact bool) ([]byte, int, error)
 }
 
@@ -29,19 +28,18 @@ const (
 	// maxUnit bounds the raw length of a unit. Writers cut at 600 KiB; only units of plain
 	// LZ4 can be longer, because Lucene 4.1 did not slice.
 	maxUnit = 16 << 20
-	// maxPlainUnit bounds a unit of plain LZ4: a document of a hundred megabytes, and copies of its fields.
+	// maxPlainUnit bounds the raw length of a unit of plain LZ4: a document of a hundred megabytes, and copies of its fields.
 	maxPlainUnit = 256 << 20
 )
 
-// unitBound returns the most bytes of .fdt that a slice of n raw bytes occupies: no method grows
-// incompressible data by more than a small part.
+// unitBound returns the maximum number of bytes of .fdt that a slice of n raw bytes occupies. No compression expands incompressible data by
+// more than a small fraction.
 func unitBound(n int64) int64 { return 2*n + 1024 }
 
-// slack is the number of bytes behind its output that a decoder may overwrite, so that it can copy 16 bytes
-// at a time up to the end.
+// slack is the number of bytes after its output that a decoder may overwrite, so that it can copy 16 bytes at a time up to the end.
 const slack = 16
 
-// extend makes dst longer by n bytes of any content, with slack behind them.
+// extend returns dst extended by n bytes of undefined content, with spare capacity of slack bytes.
 func extend(dst []byte, n int) []byte {
 	return slices.Grow(dst, n+slack)[:len(dst)+n]
 }
@@ -56,7 +54,8 @@ func checkUnit(n int) error {
 // piece reads a VInt length and returns that many bytes.
 func piece(in *codec.Input) []byte { return in.Take(int(in.VInt())) }
 
-// onePiece reads a unit of n bytes that is one piece, and appends it to dst as decode gives it. It also returns the bytes read.
+// onePiece decodes a unit of n raw bytes that consists of one piece, and appends it to dst. It also returns the number of bytes of src that
+// it consumed.
 func onePiece(dst, src []byte, n int, decode func(buf, src []byte) error) ([]byte, int, error) {
 	if err := checkUnit(n); err != nil {
 		return dst, 0, err
@@ -71,7 +70,7 @@ func onePiece(dst, src []byte, n int, decode func(buf, src []byte) error) ([]byt
 	return dst, in.Pos(), decode(dst[at:], p)
 }
 
-// readFull fills p from r and proves that r ends there.
+// readFull fills p from r and checks that r ends there.
 func readFull(r io.Reader, p []byte) error {
 	if _, err := io.ReadFull(r, p); err != nil {
 		return broken(err)
@@ -86,7 +85,7 @@ func readFull(r io.Reader, p []byte) error {
 	return nil
 }
 
-// broken makes the error of a decompressor, which can only come from its input, an ErrCorrupt.
+// broken marks an error of a decompressor, which only its input can cause, as fault.ErrCorrupt.
 func broken(err error) error {
 	if errors.Is(err, fault.ErrCorrupt) {
 		return err
@@ -103,8 +102,8 @@ func (z *plainDeflate) unit(dst, src []byte, n int, _ bool) ([]byte, int, error)
 	return onePiece(dst, src, n, func(buf, src []byte) error { return z.Decode(buf, 0, src) })
 }
 
-// dictDeflate is the high compression of Lucene 8.7 and later: pieces that are streams; the
-// dictionary primes the window of the blocks. An empty dictionary has length 0 and no bytes.
+// dictDeflate is the high compression of Lucene 8.7 and later: pieces are DEFLATE streams, and the dictionary primes the window of the
+// blocks. An empty dictionary has length 0 and no bytes.
 type dictDeflate struct {
 	inflate.Decoder
 	dictPieces
@@ -116,9 +115,8 @@ func (z *dictDeflate) unit(dst, src []byte, n int, _ bool) ([]byte, int, error) 
 	return z.pieces(dst, src, n, func(buf []byte, start int, src []byte, _ bool) error { return z.Decode(buf, start, src) })
 }
 
-// qat is the compression of OpenSearch's qat_lz4, qat_deflate and qat_zstd: blocks as in
-// blocksZstd, each in the frame that the library chose: gzip (1F 8B), an LZ4 frame
-// (04 22 4D 18) or zstd (28 B5 2F FD).
+// qat is the compression of OpenSearch's qat_lz4, qat_deflate and qat_zstd: blocks as in blocksZstd, each in the frame format that the
+// library chose: gzip (1F 8B), an LZ4 frame (04 22 4D 18) or zstd (28 B5 2F FD).
 type qat struct {
 	zstdDecoder
 	src  bytes.Reader
@@ -172,16 +170,15 @@ func (z *qat) lz4Frame(dst, src []byte) error {
 	return readFull(z.lz4, dst)
 }
 
-// maxDictBlocks bounds the length of a dictionary in blocks. Each block costs the time of a
-// dictionary, so a small file could otherwise take minutes. In what Lucene writes a block is
-// six times as long as the dictionary.
+// maxDictBlocks bounds the length of a dictionary as a multiple of the block length. The dictionary is copied for each block, so a small
+// file could otherwise take minutes. Lucene writes blocks six times as long as the dictionary.
 const maxDictBlocks = 64
 
-// maxBlocks bounds the number of blocks behind a dictionary. Lucene and OpenSearch write ten.
+// maxBlocks bounds the number of blocks after a dictionary. Lucene and OpenSearch write ten.
 const maxBlocks = 1 << 16
 
-// dictHead returns the head of the modes with a dictionary: the first dictLen raw bytes are
-// stored first, the rest follows in blocks of blockLen that may refer to them.
+// dictHead reads the head of a unit with a dictionary: the first dictLen raw bytes are the dictionary, the rest follows in blocks of
+// blockLen that may refer to it.
 func dictHead(in *codec.Input, n int) (dictLen, blockLen int) {
 	dictLen, blockLen = int(in.VInt()), int(in.VInt())
 	if dictLen < 0 || dictLen > n || blockLen < 0 || blockLen == 0 && dictLen < n {
@@ -190,15 +187,14 @@ func dictHead(in *codec.Input, n int) (dictLen, blockLen int) {
 	return dictLen, blockLen
 }
 
-// dictDecode fills buf[start:] from src; buf[:start] is the dictionary. fresh states that the dictionary
-// differs from the previous call's.
+// dictDecode fills buf[start:] from src; buf[:start] is the dictionary. fresh reports that the dictionary differs from the previous call's.
 type dictDecode func(buf []byte, start int, src []byte, fresh bool) error
 
-// dictPieces decodes units of a dictionary and blocks: VInt dictLen, VInt blockLen, then the
-// dictionary and each block as VInt compressed length and bytes.
+// dictPieces decodes units that consist of a dictionary and blocks: VInt dictLen, VInt blockLen, then the dictionary and each block as VInt
+// compressed length and bytes.
 //
-// Decoders want the dictionary right before their output. The last block is decoded first, so that the dictionary lies where the
-// block before ends, which is decoded next. What a decoder overwrites behind its output is put back.
+// Decoders need the dictionary directly before their output. Blocks are decoded from the last to the first, so that the dictionary can be
+// copied to the space before a block, which is not filled yet. Bytes that a decoder overwrites after its output are restored.
 type dictPieces struct {
 	prefix []byte // the dictionary
 	blocks [][]byte
@@ -258,7 +254,7 @@ func newLZ4() compression { return plainLZ4{} }
 
 func (plainLZ4) unit(dst, src []byte, n int, exact bool) ([]byte, int, error) {
 	if n > maxUnit {
-		// A length of that size must be proven before memory is taken for it.
+		// Check a length of that size before allocating memory for it.
 		if n > maxPlainUnit {
 			return dst, 0, codec.Errorf(0, "unit of %d raw bytes", n)
 		}
@@ -278,7 +274,7 @@ func (plainLZ4) unit(dst, src []byte, n int, exact bool) ([]byte, int, error) {
 	return dst, took, err
 }
 
-// uncompress decodes a block of known compressed length; dict lies before its output.
+// uncompress decodes a block of known compressed length that may refer to dict.
 func uncompress(src, dst, dict []byte) error {
 	n, err := plz4.UncompressBlockWithDict(src, dst, dict)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 // zstdDecoder reuses one zstd decoder. It decodes in the goroutine of the caller.
 type zstdDecoder struct{ d *zstd.Decoder }
 
-// decode fills dst from the frame src. The bytes between the length and the capacity of dst
-// may be overwritten: with slack bytes there the library copies 16 bytes at a time.
+// decode fills dst from the frame src. The bytes between the length and the capacity of dst may be overwritten: with slack bytes there, the
+// library copies 16 bytes at a time.
 func (z *zstdDecoder) decode(dst, src []byte) error {
 	if z.d == nil {
 		d, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxUnit), zstd.WithDecodeAllCapLimit(true),
@@ -47,8 +47,7 @@ func (z *wholeZstd) unit(dst, src []byte, n int, _ bool) ([]byte, int, error) {
 	return onePiece(dst, src, n, z.decode)
 }
 
-// dictZstd is the compression of CustomStoredFieldsZstd: pieces that are frames; the blocks
-// have the dictionary as raw content, with id 0.
+// dictZstd is the compression of CustomStoredFieldsZstd: pieces are frames; the blocks use the dictionary as raw content, with id 0.
 type dictZstd struct {
 	zstdPrefix
 	dictPieces
@@ -65,8 +64,8 @@ func (z *dictZstd) unit(dst, src []byte, n int, _ bool) ([]byte, int, error) {
 	})
 }
 
-// blocks are the modes without a dictionary: VInt blockLen, then per block VInt compressed
-// length (0 ends) and the block.
+// blockPieces decodes units without a dictionary: VInt blockLen, then for each block VInt compressed length (0 ends the list) and the
+// block.
 func blockPieces(dst, src []byte, n int, decode func(dst, src []byte) error) ([]byte, int, error) {
 	if err := checkUnit(n); err != nil {
 		return dst, 0, err
@@ -99,7 +98,7 @@ func blockPieces(dst, src []byte, n int, decode func(dst, src []byte) error) ([]
 	return dst, in.Pos(), nil
 }
 
-// blocksZstd is the compression of CustomStoredFieldsZstdNoDict: each block a frame.
+// blocksZstd is the compression of CustomStoredFieldsZstdNoDict: each block is a frame.
 type blocksZstd struct{ zstdDecoder }
 
 func newZstdBlocks() compression { return &blocksZstd{} }
@@ -110,19 +109,19 @@ func (z *blocksZstd) unit(dst, src []byte, n int, _ bool) ([]byte, int, error) {
 
 const (
 	zstdMagic    = 0xFD2FB528 // little-endian
-	zstdMaxBlock = 128 << 10  // the most raw bytes of a block
+	zstdMaxBlock = 128 << 10  // maximum raw bytes of a block
 )
 
 /*
 zstdPrefix decodes frames that have raw content as their dictionary. The library's assembler
-does not serve dictionaries, but to a decoder a dictionary of raw content is nothing but
-history. So the blocks of a frame are given to it behind raw blocks with the dictionary:
+does not support dictionaries, but a dictionary of raw content only precedes the output. So the
+decoder gets one frame of raw blocks with the dictionary and the blocks of the original frame:
 
 	magic | descriptor A0: single segment, four bytes of content size | u32 dictionary + content |
 	dictionary in raw blocks of at most 128 KiB | the blocks of the frame
 
-so that the output starts with the dictionary. What the header of the frame states (content size,
-dictionary id, window, checksum) is checked here.
+so that the output starts with the dictionary. The fields of the original header (content size,
+dictionary id, window, checksum) are checked here.
 */
 type zstdPrefix struct {
 	zstdDecoder
@@ -130,7 +129,7 @@ type zstdPrefix struct {
 	dict int    // length of the dictionary
 }
 
-// use sets the dictionary of the next frames; an empty one is none.
+// use sets the dictionary of the following frames; if it is empty, they have none.
 func (z *zstdPrefix) use(dict []byte) {
 	z.dict = len(dict)
 	if z.dict == 0 {
@@ -149,8 +148,8 @@ func appendBlockHeader(b []byte, size int) []byte {
 	return append(b, byte(h), byte(h>>8), byte(h>>16))
 }
 
-// decode fills buf from the frame src: first the dictionary, which may lie there already, then
-// the content of the frame. See zstdDecoder for the bytes behind buf.
+// decode fills buf from the frame src: first the dictionary, which buf may already hold, then the content of the frame. As in
+// zstdDecoder.decode, bytes after buf may be overwritten.
 func (z *zstdPrefix) decode(buf, src []byte) error {
 	if z.dict == 0 {
 		return z.zstdDecoder.decode(buf, src)
@@ -166,7 +165,7 @@ func (z *zstdPrefix) decode(buf, src []byte) error {
 		return codec.Errorf(0, "zstd frame of %d raw bytes where %d are expected", f.size, n)
 	}
 	frame := append(z.head, f.blocks...)
-	z.head = frame[:len(z.head)] // with the memory that it has now
+	z.head = frame[:len(z.head)] // keep the memory that append allocated
 	binary.LittleEndian.PutUint32(frame[5:], uint32(len(buf)))
 	if err := z.zstdDecoder.decode(buf, frame); err != nil {
 		return err
@@ -190,7 +189,7 @@ type zstdParts struct {
 }
 
 /*
-parseZstdFrame takes a frame of RFC 8878 apart, which must be all of b:
+parseZstdFrame parses b, which must be exactly one frame (RFC 8878):
 
 	u32 magic | u8 descriptor: size flag (2 bits), single segment, -, reserved, checksum, id flag (2 bits) |
 	u8 window, unless single segment | dictionary id of 0, 1, 2 or 4 bytes |
@@ -248,7 +247,7 @@ func parseZstdFrame(b []byte) (f zstdParts, err error) {
 	return f, in.Err()
 }
 
-// littleEndian reads an integer of n bytes.
+// littleEndian reads an unsigned integer of n bytes.
 func littleEndian(in *codec.Input, n int) (v uint64) {
 	for i, c := range in.Take(n) {
 		v |= uint64(c) << (8 * i)

@@ -19,18 +19,18 @@ const (
 	earlyRequests = 32
 )
 
-// earlyReads are the short files of a segment that are read at the same time while it is opened. One names the place of the
-// next, so otherwise a repository with latency would be waited for at each of them. They belong to one goroutine.
+// earlyReads reads the short files of a segment concurrently while it is opened. Each file refers to the next, so otherwise a repository
+// with latency would delay each of them. It belongs to one goroutine.
 type earlyReads struct {
-	ctx    context.Context // of the reads; end ends it
+	ctx    context.Context // of the reads; end cancels it
 	cancel context.CancelFunc
-	turns  chan struct{} // one for each read of the commit that is in progress
+	tokens chan struct{} // one per read of the commit that is in progress
 	left   int64         // bytes that may still be read
 	reads  map[string]*earlyRead
 	wg     sync.WaitGroup
 }
 
-// earlyRead is the start of a file; data and err are valid when done is closed.
+// earlyRead is a read of the start of a file; data and err are valid once done is closed.
 type earlyRead struct {
 	done chan struct{}
 	n    int64
@@ -38,16 +38,16 @@ type earlyRead struct {
 	err  error
 }
 
-func newEarlyReads(ctx context.Context, turns chan struct{}) *earlyReads {
-	if turns == nil { // the segment is opened by itself
-		turns = make(chan struct{}, earlyRequests)
+func newEarlyReads(ctx context.Context, tokens chan struct{}) *earlyReads {
+	if tokens == nil { // no other segment is opened with it
+		tokens = make(chan struct{}, earlyRequests)
 	}
-	e := &earlyReads{turns: turns, left: earlyBytes, reads: map[string]*earlyRead{}}
+	e := &earlyReads{tokens: tokens, left: earlyBytes, reads: map[string]*earlyRead{}}
 	e.ctx, e.cancel = context.WithCancel(ctx)
 	return e
 }
 
-// begin reads ahead the first n bytes of a file, unless these are many.
+// begin starts to read the first n bytes of a file, unless they exceed the limits of early reads.
 func (e *earlyReads) begin(s *source, n int64) {
 	if n = min(n, s.size); n <= 0 || n > earlyFile || n > e.left || e.reads[s.name] != nil || s.data != nil {
 		return
@@ -56,31 +56,31 @@ func (e *earlyReads) begin(s *source, n int64) {
 	e.start(s, n)
 }
 
-// start starts to read the first n bytes of a file, however many these are.
+// start starts to read the first n bytes of a file, regardless of the limits.
 func (e *earlyReads) start(s *source, n int64) {
 	r := &earlyRead{done: make(chan struct{}), n: n}
 	e.reads[s.name] = r
 	e.wg.Go(func() {
 		defer close(r.done)
 		select {
-		case e.turns <- struct{}{}:
+		case e.tokens <- struct{}{}:
 		case <-e.ctx.Done():
 			r.err = context.Cause(e.ctx)
 			return
 		}
-		defer func() { <-e.turns }()
+		defer func() { <-e.tokens }()
 		r.data, r.err = s.readAt(e.ctx, 0, n)
 	})
 }
 
-// beginFile is start for a whole file of the directory; a missing file is ignored.
+// beginFile is begin for a whole file of the directory; it ignores a missing file.
 func (e *earlyReads) beginFile(dir Directory, name string) {
 	if s, err := openSource(dir, name); err == nil {
 		e.begin(s, s.size)
 	}
 }
 
-// serve makes s serve the bytes that were read early from memory. The nil earlyReads has no effect.
+// serve makes s return bytes that were read early, and returns s. On a nil earlyReads it has no effect.
 func (e *earlyReads) serve(s *source) *source {
 	if e != nil {
 		s.early = e.reads[s.name]
@@ -88,13 +88,13 @@ func (e *earlyReads) serve(s *source) *source {
 	return s
 }
 
-// end ends the reads that nothing has waited for.
+// end cancels the reads in progress and waits for them.
 func (e *earlyReads) end() {
 	e.cancel()
 	e.wg.Wait()
 }
 
-// at returns n bytes from off on once they were read; nil if they are not part of the read. The nil earlyRead has none.
+// at blocks until the read is complete and returns n bytes at off; nil if the read does not cover them. A nil earlyRead covers none.
 func (r *earlyRead) at(ctx context.Context, off, n int64) ([]byte, error) {
 	if r == nil || n == 0 || off > r.n-n {
 		return nil, nil
@@ -110,7 +110,8 @@ func (r *earlyRead) at(ctx context.Context, off, n int64) ([]byte, error) {
 	return r.data[off : off+n], nil
 }
 
-// begin starts to read the short files next to the compound file, and that file if it is kept while the segment is opened.
+// begin starts to read the short files next to the compound file, and the compound file itself if it is kept while the segment is
+// opened.
 func (o *segmentOpener) begin() {
 	e := o.entry
 	names := append([]string{e.name + ".si", e.name + ".cfe"}, e.updates...)
@@ -125,8 +126,8 @@ func (o *segmentOpener) begin() {
 	}
 }
 
-// beginParts starts to read the short files that lie in the compound file, or next to it if the segment has
-// none. The start of .fdt comes with its stream, if that is to be started.
+// beginParts starts to read the short files inside the compound file, or the same files next to it if the segment has none. The start of
+// .fdt is read by its stream if that is to be started.
 func (o *segmentOpener) beginParts() {
 	suffixes := []string{".fdm", ".fdx", ".fnm"}
 	var metas []string
@@ -135,10 +136,10 @@ func (o *segmentOpener) beginParts() {
 			metas = append(metas, name)
 		}
 	}
-	if len(metas) == 1 { // with one file of columns it has those that are needed
+	if len(metas) == 1 { // a single column file has the columns that are needed
 		suffixes = append(suffixes, metas[0])
 		if o.entry.softDelCount > 0 && o.entry.fieldInfosGen < 0 {
-			suffixes = append(suffixes, strings.TrimSuffix(metas[0], "m")+"d") // read whole, if it is short
+			suffixes = append(suffixes, strings.TrimSuffix(metas[0], "m")+"d") // it is read whole if it is short
 		}
 	}
 	for _, suffix := range suffixes {
@@ -156,7 +157,8 @@ func (o *segmentOpener) beginParts() {
 	}
 }
 
-// keepIndex keeps the short files that a reader needs first, of those that were read. Damage is met again by the reader.
+// keepIndex keeps the chunk index files that were read early, for the readers of the segment. It ignores damage, which a reader finds
+// again.
 func (o *segmentOpener) keepIndex(ctx context.Context) error {
 	kept := map[string][]byte{}
 	for _, suffix := range []string{".fdm", ".fdx"} {

@@ -25,9 +25,9 @@ import (
 footer except for 40, 42 and 46 v0.
 
 The file <seg>.fnm describes what was written with the segment: stored fields, terms, vectors and the columns that were
-never updated. With a fieldInfosGen a second file <seg>_<gen>.fnm, outside of the compound file, has the columns that were
-(their dvGen is not -1). Up to Lucene 8.5.0 the numbers of that file are others than those of the first in a segment that
-addIndexes copied, as it does to shrink, split or clone an index (LUCENE-9300).
+never updated. With a fieldInfosGen a second file <seg>_<gen>.fnm, outside the compound file, describes the updated columns
+(their dvGen is not -1). Up to Lucene 8.5.0 the field numbers of the two files differ in a segment that addIndexes copied,
+as when an index is shrunk, split or cloned (LUCENE-9300).
 */
 type fieldInfo struct {
 	name      string
@@ -46,7 +46,7 @@ const (
 	dvBinary  = 2
 )
 
-// attributes are the attributes of a field that matter here.
+// attributes are the attributes of a field that are used here.
 type attributes [8]string
 
 const (
@@ -71,7 +71,7 @@ var attributeNames = map[string]int{
 	"PerFieldKnnVectorsFormat.suffix": attrVectorsSuffix,
 }
 
-// readAttributes passes over all others: a hostile file has millions.
+// readAttributes reads the attributes in attributeNames and skips all others: a hostile file may have millions.
 func readAttributes(in *codec.Input, old bool) (a attributes) {
 	for n := in.Entries(old); n > 0 && in.Err() == nil; n-- {
 		key, value := in.Take(int(in.VInt())), in.Take(int(in.VInt()))
@@ -102,15 +102,15 @@ var fnmLayouts = map[string]fnmLayout{
 	"Lucene94FieldInfos": {oldCounts: never, points: true, vector: true, encoding: true},
 }
 
-// fieldInfos are the fields of a segment by number, as they were written with it.
+// fieldInfos are the fields of a segment, as they were written with it.
 type fieldInfos struct {
 	codec   string
 	fields  map[int32]*fieldInfo
 	byName  map[string]*fieldInfo
-	updated map[string]*fieldInfo // those whose column was updated since
+	updated map[string]*fieldInfo // fields whose column was updated since
 }
 
-// fieldCost is about what a field takes in memory, in bytes.
+// fieldCost is the approximate memory of a field, in bytes.
 const fieldCost = 256
 
 // maxFieldNumber bounds the fields of an index, and the tables that are indexed by field number. Lucene numbers the fields
@@ -187,7 +187,7 @@ func readFieldInfo(in *codec.Input, l fnmLayout, version int32) *fieldInfo {
 	return f
 }
 
-// update replaces the segment's columns that later fields describe as updated.
+// update records the fields of a later .fnm whose columns were updated.
 func (fi *fieldInfos) update(later *fieldInfos) {
 	for name, f := range later.byName {
 		if f.dvGen < 0 {
@@ -200,7 +200,7 @@ func (fi *fieldInfos) update(later *fieldInfos) {
 	}
 }
 
-// column finds the newest column of a field by name; nil when the segment has none.
+// column returns the field with the newest column of that name; nil if the segment has none.
 func (fi *fieldInfos) column(name string) *fieldInfo {
 	f := fi.updated[name]
 	if f == nil {
@@ -212,7 +212,7 @@ func (fi *fieldInfos) column(name string) *fieldInfo {
 	return f
 }
 
-// numeric is column for numeric doc values.
+// numeric is column restricted to numeric doc values.
 func (fi *fieldInfos) numeric(name string) *fieldInfo {
 	if f := fi.column(name); f != nil && f.docValues == dvNumeric {
 		return f
@@ -220,7 +220,7 @@ func (fi *fieldInfos) numeric(name string) *fieldInfo {
 	return nil
 }
 
-// named finds a field by name.
+// named returns the field of that name, or nil.
 func (fi *fieldInfos) named(name string) *fieldInfo { return fi.byName[name] }
 
 // columnFile returns the prefix of the names of a column's files, after the segment's name.

@@ -9,18 +9,18 @@ import (
 
 /*
 A writer ends a chunk with the document that fills it, so only the last document of a chunk can be long. It is read slice
-by slice: fields that a migration does not need are dropped as they come, and a source that is longer than what is wanted
-is neither kept nor decompressed to its end.
+by slice: fields that a migration does not need are dropped immediately, and a source that exceeds the limit is neither
+kept nor decompressed to its end.
 */
 
 const (
-	// giantChunk is the length of a chunk beyond which its memory is asked for, in raw bytes.
+	// giantChunk is the raw length of a chunk beyond which Memory is asked for permission, in bytes.
 	giantChunk = 4 << 20
-	// maxFieldHead bounds the number, type and length of a field, or all of a number.
+	// maxFieldHead bounds the number, type and length of a field, or all of a numeric field, in bytes.
 	maxFieldHead = 32
 )
 
-// Memory bounds what long documents take. A Reader asks it before it reads a chunk of more than 4 MiB.
+// Memory bounds the memory of long documents. A Reader asks it before it reads a chunk of more than 4 MiB.
 type Memory interface {
 	// MaxSource returns the length of the longest source that is worth reading, in bytes; 0 means any length. For
 	// longer sources Record.Beyond is set.
@@ -30,29 +30,29 @@ type Memory interface {
 	Hold(ctx context.Context, raw, source int64) (release func(), err error)
 }
 
-// giant reads the fields of one document as its bytes come.
+// giant parses the fields of one document while its bytes are decompressed.
 type giant struct {
 	table   fieldTable
 	fixed   bool  // numbers have the lengths that they had before Lucene 5.0
 	size    int64 // of the document
-	fields  int32 // that did not start yet
+	fields  int32 // that have not started yet
 	max     int64 // length of a source that is kept; 0: any
-	whole   bool  // all of its fields would make a source, and are too long for one
+	whole   bool  // the source would be rebuilt from all fields, which exceed the limit
 	parts   []giantPart
 	raw     []byte // kept values
-	head    []byte // of the field at hand
+	head    []byte // start of the current field
 	value   int64  // bytes of its value that are still to come
 	keep    bool
 	small   int64 // kept bytes other than sources
 	sourced [2]bool
 }
 
-// giantPart is a value that matters.
+// giantPart is a value that the record needs.
 type giantPart struct {
 	what     role
 	text     bool
 	from, to int   // in raw
-	beyond   int64 // not kept: its length
+	beyond   int64 // the length of a source that is not kept; else 0
 }
 
 // feed takes the next bytes of the document.
@@ -88,7 +88,7 @@ func (g *giant) feed(p []byte) error {
 	return nil
 }
 
-// begin parses the head of a field and returns its length, 0 when more bytes are needed.
+// begin parses the head of a field and returns its length, or 0 if more bytes are needed.
 func (g *giant) begin() (used int, err error) {
 	head, n := uvarint(g.head)
 	if n <= 0 {
@@ -115,7 +115,7 @@ func (g *giant) begin() (used int, err error) {
 	return n + m, g.choose(g.table[number], kind == 0)
 }
 
-// choose decides whether the value at hand is kept.
+// choose decides whether the current value is kept.
 func (g *giant) choose(what role, text bool) error {
 	part := giantPart{what: what, text: text, from: len(g.raw), to: len(g.raw)}
 	g.keep = false
@@ -146,7 +146,7 @@ func (g *giant) choose(what role, text bool) error {
 	return nil
 }
 
-// known reports whether the rest of the document matters no more: its source is not read, and its id is complete.
+// known reports whether the rest of the document is not needed: its source exceeds the limit, and its id is complete.
 func (g *giant) known() bool {
 	if g.value > 0 && g.keep {
 		return false
@@ -163,7 +163,7 @@ func (g *giant) end() error {
 	return nil
 }
 
-// fill puts the values into a record.
+// fill sets the values in a record.
 func (g *giant) fill(rec *Record) {
 	for _, p := range g.parts {
 		switch {
@@ -255,7 +255,7 @@ func (r *Reader) unpackGiant(ctx context.Context, w *window, pos, end, before in
 	return r.giant.end()
 }
 
-// dropGiant frees the memory of a long document when the next one is due.
+// dropGiant releases the memory of a long document.
 func (r *Reader) dropGiant() {
 	if r.isGiant {
 		r.raw, r.own, r.giant, r.isGiant = nil, nil, nil, false

@@ -15,7 +15,7 @@ type bitset []uint64
 
 func (b bitset) get(d int32) bool { return b[d>>6]>>(d&63)&1 != 0 }
 
-// count returns the number of set bits among the first n, which must be all that can be set.
+// count returns the number of set bits.
 func (b bitset) count() (n int) {
 	for _, w := range b {
 		n += bits.OnesCount64(w)
@@ -41,31 +41,31 @@ func (b bitset) any(from, to int32) bool {
 /*
 .liv, the live documents of a segment from Lucene 5.0 on, <seg>_<gen>.liv: index header
 Lucene50LiveDocs (big-endian) or Lucene90LiveDocs (little-endian) with suffix gen in base
-36, ceil(maxDoc/64) of u64, footer. A set bit is a living document. Soft-deleted documents
-live here.
+36, ceil(maxDoc/64) of u64, footer. A set bit is a live document. Soft-deleted documents
+count as live here.
 
 .del, the live documents of a segment of Lucene 4, <seg>_<gen>.del, big-endian:
 
-	i32 -2, plain header BitVector v0..v2; without them the form of before the header
-	i32 size; -1 states that the form of gaps follows: i32 size
+	i32 -2, plain header BitVector v0..v2; the oldest form lacks both
+	i32 size; -1: the gaps form follows, after another i32 size
 	i32 count
 	bits  ceil(size/8) bytes, bit d&7 of byte d>>3
 	gaps  repeat: VInt distance to the next byte, u8 that byte
 	v2 footer
 
-A set bit is a living document from v1 on and a dead one before. Gaps list, from v1 on,
-the bytes that are not all ones until size-count zero bits are seen; before, those that
-are not zero until count ones are seen.
+A set bit is a live document from v1 on and a dead one before. From v1 on, gaps list the
+bytes that are not all ones until they contain size-count zero bits; before v1, the bytes
+that are not zero until they contain count ones.
 */
 
-// liveDocs are the live documents of a segment, read in pages, best in rising order. It belongs to one goroutine.
+// liveDocs reads the live documents of a segment in pages, fastest in ascending order. It belongs to one goroutine.
 type liveDocs struct {
 	pages
 	maxDoc   int32
 	off, n   int64 // the bits, in bytes
 	order    binary.ByteOrder
 	inverted bool // a set bit is a dead document
-	exact    bool // no bit is set behind the last document
+	exact    bool // no bit after the last document may be set
 	footed   bool
 	gaps     *gapBytes // instead of bits
 }
@@ -186,7 +186,7 @@ func (l *liveDocs) fill(ctx context.Context, from int32, words bitset) error {
 	return l.tail(from, words)
 }
 
-// tail clears the bits behind the last document, which must be so already in a .liv.
+// tail clears the bits after the last document, which must already be clear in a .liv.
 func (l *liveDocs) tail(from int32, words bitset) error {
 	for i := range words {
 		left := int64(l.maxDoc) - int64(from) - 64*int64(i)
@@ -202,17 +202,17 @@ func (l *liveDocs) tail(from int32, words bitset) error {
 	return nil
 }
 
-// gapBytes are the bytes of a .del that are stated, and the bits that are to be seen in them.
+// gapBytes reads the bytes that the gaps form of a .del lists, until they contain the stated number of bits.
 type gapBytes struct {
 	first int64 // where they start
-	n     int   // bytes of all documents
-	ones  bool  // ones are counted, and the other bytes are zero; else the other way round
+	n     int   // number of bytes for all documents
+	ones  bool  // ones are counted, and bytes that are not listed are 0; else zeros, and 0xFF
 	bits  int
 
 	off  int64
-	left int // bits that are still to be seen
-	at   int // of the last byte
-	held int // the byte at at, which was not used yet; -1: none
+	left int // bits still to be found
+	at   int // index of the last byte read
+	held int // that byte if it was not used yet; -1: none
 }
 
 func (g *gapBytes) rewind() { g.off, g.left, g.at, g.held = g.first, g.bits, 0, -1 }
@@ -243,7 +243,7 @@ func (g *gapBytes) fill(ctx context.Context, p *pages, first int64, words bitset
 	}
 }
 
-// next reads the next byte; done reports that none is left.
+// next reads the next listed byte; done reports that none is left.
 func (g *gapBytes) next(ctx context.Context, p *pages, footed bool) (done bool, err error) {
 	if g.left <= 0 {
 		if left := p.src.size - g.off; footed && left != codec.FooterLen {

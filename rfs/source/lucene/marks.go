@@ -9,14 +9,14 @@ import (
 
 // deletions locates the files that state which documents of a segment are live, and which are roots.
 type deletions struct {
-	live  *liveFile // nil: none was deleted
+	live  *liveFile // nil: no document was deleted
 	soft  *column   // has a value in soft-deleted documents; nil: none
-	roots *column   // has a value in roots; nil: all documents are, or none is known to be
+	roots *column   // has a value in roots; nil: all documents are roots, or the roots are unknown
 }
 
 func (d deletions) none() bool { return d.live == nil && d.soft == nil && d.roots == nil }
 
-// sets returns how many sets of documents come out of it.
+// sets returns the number of sets of documents that are read from the files.
 func (d deletions) sets() (n int64) {
 	if d.live != nil || d.soft != nil {
 		n++
@@ -27,7 +27,7 @@ func (d deletions) sets() (n int64) {
 	return n
 }
 
-// uncached returns the same without the cached parts of the files.
+// uncached returns a copy without the cached parts of the files.
 func (d deletions) uncached() *deletions {
 	if d.live != nil {
 		f := *d.live
@@ -38,25 +38,25 @@ func (d deletions) uncached() *deletions {
 	return &d
 }
 
-// marks are the live documents of a segment, and its roots: all of them if the segment holds them, else those in the
-// current chunk, which are read as chunks follow each other. It is not safe for concurrent use.
+// marks are the live documents and the roots of a segment: of all documents if the segment holds them, else of the current chunk, read as
+// the reader advances. It is not safe for concurrent use.
 type marks struct {
 	base  int32  // document of the first bit
-	live  bitset // nil: all documents live
+	live  bitset // nil: all documents are live
 	roots bitset // nil: all are roots
 	last  int32  // the last root before base; -1: none
 
-	maxDoc           int32
-	file             *liveDocs
-	softDocs, others *columns.Docs
-	soft, rootsOf    *column
-	words            bitset
+	maxDoc             int32
+	file               *liveDocs
+	softDocs, rootDocs *columns.Docs
+	soft, rootsOf      *column
+	words              bitset
 }
 
-// turnDocs is the number of documents that are examined together while a commit is opened.
-const turnDocs = 1 << 16
+// docsAtATime is the number of documents whose marks are read together while a commit is opened.
+const docsAtATime = 1 << 16
 
-// openMarks starts to read the files of a segment.
+// openMarks opens the files of a segment.
 func openMarks(ctx context.Context, d deletions, maxDoc int32) (*marks, error) {
 	m := &marks{last: -1, maxDoc: maxDoc, soft: d.soft, rootsOf: d.roots}
 	var err error
@@ -71,7 +71,7 @@ func openMarks(ctx context.Context, d deletions, maxDoc int32) (*marks, error) {
 		}
 	}
 	if d.roots != nil {
-		if m.others, err = d.roots.entry.NewDocs(d.roots, maxDoc); err != nil {
+		if m.rootDocs, err = d.roots.entry.NewDocs(d.roots, maxDoc); err != nil {
 			return nil, d.roots.wrap(err)
 		}
 	}
@@ -86,9 +86,10 @@ func (s *Segment) marks(ctx context.Context) (*marks, error) {
 	return openMarks(ctx, *s.unheld, int32(s.MaxDoc))
 }
 
-// turn advances to the documents [from, to) if they are not held; hard is the number of documents among them that are not hard-deleted.
-func (m *marks) turn(ctx context.Context, from, to int32) (hard int, err error) {
-	if m.file == nil && m.softDocs == nil && m.others == nil {
+// advance moves to the documents [from, to) unless all are held. It returns the number of documents among them that are not hard-deleted; 0
+// if all are held.
+func (m *marks) advance(ctx context.Context, from, to int32) (hard int, err error) {
+	if m.file == nil && m.softDocs == nil && m.rootDocs == nil {
 		return 0, nil
 	}
 	if len(m.roots) > 0 && from&^63 > m.base {
@@ -111,9 +112,9 @@ func (m *marks) turn(ctx context.Context, from, to int32) (hard int, err error) 
 			m.live[i] &^= w
 		}
 	}
-	if err == nil && m.others != nil {
+	if err == nil && m.rootDocs != nil {
 		m.roots = resize(m.roots, n)
-		err = m.rootsOf.wrap(m.others.Fill(ctx, m.base, m.roots))
+		err = m.rootsOf.wrap(m.rootDocs.Fill(ctx, m.base, m.roots))
 	}
 	return hard, err
 }
@@ -139,10 +140,10 @@ func resize(b bitset, n int) bitset {
 	return b[:n]
 }
 
-// isLive reports whether a document lives.
+// isLive reports whether a document is live.
 func (m *marks) isLive(doc int32) bool { return m.live == nil || m.live.get(doc-m.base) }
 
-// anyLive reports whether one of the documents [from, to) lives.
+// anyLive reports whether one of the documents [from, to) is live.
 func (m *marks) anyLive(from, to int32) bool {
 	if m.live == nil {
 		return from < to
@@ -150,8 +151,8 @@ func (m *marks) anyLive(from, to int32) bool {
 	return m.live.any(from-m.base, to-m.base)
 }
 
-// isRoot reports whether a document is a root. Before base it knows only the last root; callers ask for a document before
-// base only if no root lies between it and base.
+// isRoot reports whether a document is a root. Before base only the last root is known; callers ask for a document before base only if no
+// root lies between it and base.
 func (m *marks) isRoot(doc int32) bool {
 	switch {
 	case m.roots == nil:
@@ -187,8 +188,8 @@ func (s *Segment) firstAfterRoot(ctx context.Context, doc int32) (int32, error) 
 		return doc, err
 	}
 	for doc > 0 && s.unheld.roots != nil {
-		from := (doc - 1) &^ (turnDocs - 1)
-		if _, err := m.turn(ctx, from, doc); err != nil {
+		from := (doc - 1) &^ (docsAtATime - 1)
+		if _, err := m.advance(ctx, from, doc); err != nil {
 			return 0, err
 		}
 		if m.last = -1; m.rootBefore(doc) >= 0 {

@@ -9,24 +9,25 @@ import (
 )
 
 const (
-	// stretchBytes is the number of bytes of .fdt that are decompressed together: chunks of 16 KiB take less time than waking a goroutine.
+	// stretchBytes is the number of bytes of .fdt that are decompressed together: decompressing a single chunk of 16 KiB takes less time
+	// than waking a goroutine.
 	stretchBytes = 64 << 10
 	// maxAheadChunk is the length in .fdt beyond which a chunk is not read ahead.
 	maxAheadChunk = 1 << 20
 	// maxStretches bounds the stretches that a reader reads ahead.
 	maxStretches = 16
-	// maxAhead bounds the bytes of .fdt that a reader has read ahead, except for one stretch.
+	// maxAhead bounds the bytes of .fdt that a reader has read ahead, not counting the last stretch.
 	maxAhead = 4 << 20
 	// maxAheadRaw bounds the raw bytes of chunks that a reader has decompressed ahead.
 	maxAheadRaw = 8 << 20
-	// maxIdleStretch is the memory for raw bytes that is kept from one stretch to the next.
+	// maxIdleStretch is the memory for raw bytes that an idle stretch keeps, in bytes.
 	maxIdleStretch = 2 << 20
 )
 
-// Helpers are the goroutines that decompress chunks ahead for the Readers of a process, in addition to the goroutines
-// that call Next. They are safe for concurrent use. The nil Helpers start no goroutines.
+// Helpers are the goroutines that decompress chunks ahead for the Readers of a process, in addition to the goroutines that call Next. They
+// are safe for concurrent use. A nil *Helpers starts no goroutines.
 type Helpers struct {
-	tokens  chan struct{} // one for each goroutine that runs
+	tokens  chan struct{} // one per running goroutine
 	readers atomic.Int64  // open readers; each uses a core
 	stretch int64         // stretchBytes
 
@@ -34,8 +35,8 @@ type Helpers struct {
 	idle map[string][]compression // by codec of .fdt
 }
 
-// NewHelpers returns Helpers of at most n goroutines at a time next to one Reader, one fewer next to each further Reader that is
-// open; nil if n is less than 1. A goroutine runs only while a Reader has something to decompress.
+// NewHelpers returns Helpers of at most n concurrent goroutines while one Reader is open, and one fewer for each further open Reader; nil
+// if n is less than 1. A goroutine runs only while a Reader has something to decompress.
 func NewHelpers(n int) *Helpers {
 	if n < 1 {
 		return nil
@@ -43,8 +44,8 @@ func NewHelpers(n int) *Helpers {
 	return &Helpers{tokens: make(chan struct{}, n), stretch: stretchBytes, idle: map[string][]compression{}}
 }
 
-// most returns the maximum number of goroutines at present. If each core has a Reader, a chunk that another
-// goroutine decompresses only moves from one core's cache to another's.
+// most returns the current maximum number of goroutines. If each core has a Reader, decompressing a chunk in another goroutine only moves
+// it from one core's cache to another's.
 func (h *Helpers) most() int { return cap(h.tokens) + 1 - int(h.readers.Load()) }
 
 // borrow returns a decompressor of stored fields, or nil if they are not compressed.
@@ -72,20 +73,20 @@ func (h *Helpers) giveBack(s *storedFields, c compression) {
 	h.idle[s.codec] = append(h.idle[s.codec], c)
 }
 
-// readAhead are the stretches of a segment that follow the chunk in progress.
+// readAhead is the queue of the stretches of a segment that were read ahead.
 type readAhead struct {
-	next int // the first chunk whose bytes were not read
-	pos  int // of the chunk in progress, within the first stretch
+	next int // the first chunk whose bytes were not read yet
+	pos  int // of the current chunk, within the first stretch
 
 	mu    sync.Mutex
-	queue []*stretch // in order; the first is in progress
+	queue []*stretch // in order; the first holds the current chunk
 	idle  []*stretch
-	size  int          // bytes of .fdt in queue; of the reader's goroutine
+	size  int          // bytes of .fdt in queue; only the reader's goroutine uses it
 	raw   atomic.Int64 // bytes of decompressed chunks in queue
 	wg    sync.WaitGroup
 }
 
-// stretch is consecutive chunks whose bytes were read, to be decompressed together by the goroutine that claims it.
+// stretch is a run of consecutive chunks whose bytes were read. The goroutine that claims it decompresses all of them.
 type stretch struct {
 	stored *storedFields
 	first  int // its first chunk
@@ -93,27 +94,27 @@ type stretch struct {
 	chunks []aheadChunk
 	data   []byte // their bytes in .fdt
 	raw    []byte
-	held   int64 // its part of readAhead.raw
-	// err is met when the last of places is passed; without places, or with missing, when the chunk behind it is wanted.
+	held   int64 // its share of readAhead.raw
+	// err is returned after the last of places; without places, or if missing is set, when the chunk after it is needed.
 	err     error
 	missing bool
 
 	claimed bool          // guarded by readAhead.mu
-	done    chan struct{} // closed when it is decompressed by another goroutine than the reader's
+	done    chan struct{} // closed when it is decompressed
 }
 
 // aheadChunk is a chunk of a stretch.
 type aheadChunk struct {
 	chunk
 	at       int  // where its bytes start in data
-	wanted   bool // it may hold a document that lives
-	from, to int  // its raw bytes
-	long     bool // the reader decompresses it when it comes to it
+	wanted   bool // it may hold a live document
+	from, to int  // its bytes in raw
+	long     bool // the reader decompresses it when it reaches it
 	err      error
 }
 
-// readAhead reads chunks ahead as far as helpers are there for them. It returns the stretch of the next chunk; nil when that
-// chunk was not read ahead.
+// readAhead reads chunks ahead as long as helpers are available to decompress them. It returns the stretch of the next chunk, or nil if
+// that chunk was not read ahead.
 func (r *Reader) readAhead(ctx context.Context) (*stretch, error) {
 	a := &r.chunks
 	if r.helpers == nil {
@@ -128,7 +129,7 @@ func (r *Reader) readAhead(ctx context.Context) (*stretch, error) {
 	if len(a.queue) == 0 {
 		a.next = r.next
 		if len(r.helpers.tokens) >= r.helpers.most() {
-			return nil, nil // all are busy with other shards
+			return nil, nil // all helpers are busy with other shards
 		}
 	}
 	for r.helpers.most() > 0 && len(a.queue) < min(2*cap(r.helpers.tokens)+2, maxStretches) && a.size < maxAhead && (len(a.queue) == 0 || a.queue[len(a.queue)-1].err == nil) {
@@ -175,7 +176,7 @@ func (r *Reader) fetch(ctx context.Context) *stretch {
 	return s
 }
 
-// help makes sure that a goroutine works on the queue, if one is left.
+// help starts a goroutine that decompresses the queue, if the limit allows.
 func (r *Reader) help(ctx context.Context) {
 	h, stored := r.helpers, r.stored
 	if len(h.tokens) >= h.most() {
@@ -197,8 +198,8 @@ func (r *Reader) help(ctx context.Context) {
 	})
 }
 
-// take makes the next chunk of the first stretch the one in progress. While another goroutine decompresses it, this one
-// decompresses those behind.
+// take makes the next chunk of s, the first stretch, the current one. While another goroutine decompresses s, it decompresses later
+// stretches.
 func (r *Reader) take(ctx context.Context, s *stretch) error {
 	for !s.ready() {
 		next := r.chunks.claim(r.stored)
@@ -221,12 +222,12 @@ func (r *Reader) take(ctx context.Context, s *stretch) error {
 	return nil
 }
 
-// window shows the bytes of a chunk.
+// window returns a window of the bytes of a chunk.
 func (s *stretch) window(c *aheadChunk, at place) window {
 	return window{src: s.stored.fdt, buf: s.data[c.at : c.at+int(at.stop-at.start)], start: at.start, pos: at.start, own: math.MaxInt64, end: at.stop}
 }
 
-// add appends a chunk whose bytes are p.
+// add appends a chunk; p are its bytes.
 func (s *stretch) add(at place, p []byte, wanted bool) {
 	n := len(s.places)
 	if n == len(s.chunks) {
@@ -275,7 +276,7 @@ func (s *stretch) ready() bool {
 	}
 }
 
-// passed goes to the chunk behind the one in progress, and returns the error that was met there.
+// passed moves to the next chunk of the first stretch, and after the last one returns the error that was met there.
 func (a *readAhead) passed() error {
 	s := a.queue[0]
 	a.pos++
@@ -293,7 +294,7 @@ func (a *readAhead) head() *stretch {
 	return a.queue[0]
 }
 
-// take returns an empty stretch.
+// take returns an empty stretch, reusing an idle one.
 func (a *readAhead) take(stored *storedFields, first int) *stretch {
 	s := &stretch{}
 	if n := len(a.idle); n > 0 {
@@ -322,14 +323,14 @@ func (a *readAhead) claim(stored *storedFields) *stretch {
 	return nil
 }
 
-// pop removes the first stretch, whose chunks were all passed.
+// pop removes the first stretch after the reader has passed all of its chunks.
 func (a *readAhead) pop() {
 	a.mu.Lock()
 	s := a.queue[0]
 	a.queue, a.pos = slices.Delete(a.queue, 0, 1), 0
 	claimed := s.claimed
 	a.mu.Unlock()
-	if claimed { // none of its documents may have been wanted
+	if claimed { // a goroutine may still be at work if no document was wanted
 		<-s.done
 		a.raw.Add(-s.held)
 	}
@@ -342,7 +343,7 @@ func (a *readAhead) pop() {
 	}
 }
 
-// close waits for the goroutines after what they have started.
+// close drops the queue and waits until the goroutines have finished the stretches they claimed.
 func (a *readAhead) close() {
 	a.mu.Lock()
 	a.queue = nil

@@ -9,34 +9,31 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene/codec"
 )
 
-// ReadOptions choose a part of a commit.
+// ReadOptions select which documents of a commit are read, and which parts of them.
 type ReadOptions struct {
 	From, To int64 // ordinals [From, To); To 0 or beyond the last means all
-	// NestedTerms is set when nested documents carry _primary_term, too, as in indices created before Elasticsearch 6.1.
-	// A document without a stored id is then always a nested one.
+	// NestedTerms is set if nested documents carry _primary_term, too, as in indices created before Elasticsearch 6.1. A document without a
+	// stored id is then always a nested one.
 	NestedTerms bool
-	// Values gives each record its Values; the commit must have been opened for it.
+	// Values sets Record.Values; the commit must have been opened with Options.Values.
 	Values bool
 	// Memory bounds the memory of long documents; if it is nil, they are always read.
 	Memory Memory
-	// Versions gives each record its Version; the commit must have been opened with Options.Values. A segment without them
-	// is fault.ErrUnsupported.
+	// Versions sets Record.Version; the commit must have been opened with Options.Values. A segment without versions is
+	// fault.ErrUnsupported.
 	Versions bool
-	// Only reports whether one of the ordinals [from, to) is wanted; nil: all are. Chunks without a wanted document are not read, so
-	// that Checks returns nothing and the checksum of .fdt is not compared. It excludes Values and Helpers.
+	// Only reports whether one of the ordinals [from, to) is wanted; nil: all are. Chunks without a wanted document are not read, so Checks
+	// returns nothing and the checksum of .fdt is not compared. It excludes Values and Helpers.
 	Only func(from, to int64) bool
-	// Helpers decompress next to the goroutine that calls Next; nil: only that one decompresses.
+	// Helpers decompress chunks concurrently with the goroutine that calls Next; nil: only that goroutine does.
 	Helpers *Helpers
 }
 
-// Reader reads the live root documents of a range of ordinals in order. It belongs to one
-// goroutine.
+// Reader reads the live root documents of a range of ordinals in order. It belongs to one goroutine.
 //
-// Of each .fdt file with a living document it reads every chunk of its range, also those
-// whose documents are all dead, so that the readers of a shard together read the file once
-// and can check its CRC (Checks). A chunk belongs to the reader in whose range its first
-// ordinal lies; a reader that starts inside of a chunk reads that chunk for its documents
-// but does not own its bytes.
+// Of each .fdt file with a live document it reads every chunk of its range, including chunks of dead documents only, so that the readers of
+// a shard together read the file once and can check its CRC (Checks). A chunk belongs to the reader whose range contains its first ordinal;
+// a reader that starts inside a chunk reads that chunk for its documents but does not own its bytes.
 type Reader struct {
 	commit      *Commit
 	from, to    int64
@@ -58,15 +55,15 @@ type Reader struct {
 	values *Values   // nil unless they are wanted
 	vers   *versions // likewise
 	unpack compression
-	codec  string // that unpack serves
-	win    window // behind the chunks that were read ahead
+	codec  string // of unpack
+	win    window // after the chunks that were read ahead
 	buf    []byte
 	ahead  openings
 	chunks readAhead
 	next   int   // index of the next chunk
-	start  int32 // the first document that is looked at: with values, the first nested one of the first root
+	start  int32 // the first document to examine: with values, the first nested document of the first root
 
-	// fieldsOnly states that the stored fields of a document with an id are all that its record consists of.
+	// fieldsOnly is set if the record of a document with a stored id consists of stored fields only.
 	fieldsOnly bool
 
 	// The chunk in progress.
@@ -78,16 +75,16 @@ type Reader struct {
 	off     int    // where document i starts in raw
 	giant   *giant // the last document of the chunk, if it was read slice by slice
 	isGiant bool   // the last document of the chunk is long
-	slice   []byte // buffer of one
-	release func() // of the memory of raw; nil: none was asked for
+	slice   []byte // buffer for a slice
+	release func() // releases the memory of raw; nil: none was requested
 	i       int    // next document of the chunk
 	rec     Record
 }
 
-// maxIdleRaw is the memory for raw bytes that is kept from one chunk to the next.
+// maxIdleRaw is the memory for raw bytes that is kept from one chunk to the next, in bytes.
 const maxIdleRaw = 16 << 20
 
-// Reader starts to read; nothing is fetched before the first Next.
+// Reader returns a Reader of the commit. Nothing is fetched before the first Next, except for streams that Options.Begin started.
 func (c *Commit) Reader(opt ReadOptions) *Reader {
 	to := opt.To
 	if to <= 0 || to > c.MaxOrdinal {
@@ -105,7 +102,7 @@ func (c *Commit) Reader(opt ReadOptions) *Reader {
 	return r
 }
 
-// Close ends the reader; Checks may still be asked.
+// Close cancels reads in progress, waits for the reader's goroutines and releases its memory. Checks may still be called.
 func (r *Reader) Close() error {
 	r.dropGiant()
 	r.chunks.close()
@@ -116,9 +113,8 @@ func (r *Reader) Close() error {
 	return errors.Join(r.ahead.close(), r.win.close())
 }
 
-// Next returns the next live root document. The record and its slices are valid until the
-// following call. It returns io.EOF when the range ends; after any error it returns that
-// error again. Damage is a fault.Damage.
+// Next returns the next live root document. The record and its slices are valid until the following call. It returns io.EOF at the end of
+// the range; after any error it returns that error again. Damage is a fault.Damage.
 func (r *Reader) Next(ctx context.Context) (*Record, error) {
 	for r.err == nil {
 		for r.i < len(r.chunk.lengths) {
@@ -136,7 +132,7 @@ func (r *Reader) Next(ctx context.Context) (*Record, error) {
 	return nil, r.err
 }
 
-// document looks at the next document of the chunk; nil when it is not a live root in range.
+// document returns the next document of the chunk, or nil if it is not a live root in range.
 func (r *Reader) document(ctx context.Context) (*Record, error) {
 	doc := r.chunk.first + int32(r.i)
 	begin := r.off
@@ -166,7 +162,7 @@ func (r *Reader) document(ctx context.Context) (*Record, error) {
 	if r.isGiant && last {
 		r.rec.Giant, r.rec.drop = true, r.dropGiant
 	}
-	if r.values != nil && (r.values.id >= 0 || doc == r.start) { // the last one was a root
+	if r.values != nil && (r.values.id >= 0 || doc == r.start) { // the previous document was a root
 		r.values.children, r.values.block, r.values.id = r.values.children[:0], r.values.block[:0], -1
 	}
 	if r.rec.IDKind == IDNone && (r.nestedTerms || !r.isRoot(doc)) {
@@ -192,7 +188,8 @@ func (r *Reader) document(ctx context.Context) (*Record, error) {
 	return &r.rec, nil
 }
 
-// advance brings the next chunk that has something to read, or io.EOF.
+// advance loads the next chunk, or goes to the next segment; the chunk is empty if none of its documents is wanted. It returns io.EOF at
+// the end of the range.
 func (r *Reader) advance(ctx context.Context) error {
 	r.direct.lengths, r.chunk, r.i = r.direct.lengths[:0], &r.direct, 0
 	r.dropGiant()
@@ -218,7 +215,7 @@ func (r *Reader) advance(ctx context.Context) error {
 	if r.cur.Base+int64(r.at.first) >= r.to {
 		return r.leaveRange()
 	}
-	live, err := r.turn(ctx, k)
+	live, err := r.advanceMarks(ctx, k)
 	if err != nil {
 		return err
 	}
@@ -244,7 +241,7 @@ func (r *Reader) advance(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// leaveRange ends the last segment of the range and returns io.EOF.
+// leaveRange closes the last segment of the range and returns io.EOF.
 func (r *Reader) leaveRange() error {
 	if err := r.leaveSegment(); err != nil {
 		return err
@@ -252,25 +249,25 @@ func (r *Reader) leaveRange() error {
 	return io.EOF
 }
 
-// turn positions the marks at chunk k, which r.at describes, and reports whether a document of it in the range is live.
-func (r *Reader) turn(ctx context.Context, k int) (live bool, err error) {
+// advanceMarks moves the marks to chunk k, which r.at describes, and reports whether a document of it in the range is live.
+func (r *Reader) advanceMarks(ctx context.Context, k int) (live bool, err error) {
 	if r.cur.unheld != nil {
 		if n := r.at.end - r.at.first; n > maxChunkDocs {
 			return false, r.stored.damaged(k, r.at, codec.Errorf(r.at.start, "chunk of %d documents", n))
 		}
-		if _, err := r.marks.turn(ctx, r.at.first, r.at.end); err != nil {
+		if _, err := r.marks.advance(ctx, r.at.first, r.at.end); err != nil {
 			return false, err
 		}
 	}
 	return r.anyLive(r.at), nil
 }
 
-// anyLive reports whether a document of a chunk in the range is live. Marks that are not held must be positioned at the chunk.
+// anyLive reports whether a document of a chunk in the range is live. Marks that are not held must be at the chunk.
 func (r *Reader) anyLive(at place) bool {
 	return r.marks.anyLive(max(at.first, r.start), min(at.end, r.clip(r.to)))
 }
 
-// pass moves the window behind chunk k, and behind the whole file after the last one.
+// pass moves the window past chunk k, and past the end of the file after the last chunk.
 func (r *Reader) pass(ctx context.Context, k int, at place) error {
 	if err := r.win.skip(ctx, at.stop); err != nil {
 		return err
@@ -288,18 +285,18 @@ func (r *Reader) pass(ctx context.Context, k int, at place) error {
 // isRoot reports whether a live document without a stored id is a root.
 func (r *Reader) isRoot(doc int32) bool { return r.cur.roots.known && r.marks.isRoot(doc) }
 
-// clip turns an ordinal into a document of the current segment.
+// clip converts an ordinal to a document of the current segment.
 func (r *Reader) clip(ordinal int64) int32 {
 	return int32(min(max(ordinal-r.cur.Base, 0), int64(r.cur.MaxDoc)))
 }
 
-// reaches reports whether something of a segment lives in the range.
+// reaches reports whether the range contains wanted ordinals of a segment that has live documents.
 func (r *Reader) reaches(s *Segment) bool {
 	end := s.Base + int64(s.MaxDoc)
 	return s.Base < r.to && end > r.from && s.LiveCount > 0 && (r.only == nil || r.only(max(s.Base, r.from), min(end, r.to)))
 }
 
-// openSegment goes to the next segment of the range in which something lives.
+// openSegment opens the next segment that the range reaches, or returns io.EOF.
 func (r *Reader) openSegment(ctx context.Context) error {
 	for ; r.seg < len(r.commit.Segments); r.seg++ {
 		if s := r.commit.Segments[r.seg]; r.reaches(s) {
@@ -382,7 +379,7 @@ func (r *Reader) enter(ctx context.Context, s *Segment) error {
 	return r.win.skip(ctx, begin.start)
 }
 
-// firstOwn returns where the first chunk starts that this reader owns.
+// firstOwn returns the first document and the offset of the first chunk that this reader owns.
 func (r *Reader) firstOwn(ctx context.Context, x *chunkIndex, from int32) (doc int32, pointer int64, err error) {
 	k, err := x.find(ctx, from)
 	if err != nil {
@@ -397,12 +394,11 @@ func (r *Reader) firstOwn(ctx context.Context, x *chunkIndex, from int32) (doc i
 
 func (r *Reader) leaveSegment() error {
 	err := r.win.close()
-	r.buf, r.stored = r.win.buf, nil // the buffer serves the next segment
+	r.buf, r.stored = r.win.buf, nil // the next segment reuses the buffer
 	return err
 }
 
-// readTail reads what follows the last chunk and, when this reader has read the whole
-// file, compares its CRC with the footer.
+// readTail reads the rest of the file after the last chunk and, if this reader has read the whole file, compares its CRC with the footer.
 func (r *Reader) readTail(ctx context.Context) error {
 	fdt := r.stored.fdt
 	tail, err := r.win.at(ctx, r.stored.maxPointer, fdt.size-r.stored.maxPointer)
@@ -430,7 +426,7 @@ func (r *Reader) readTail(ctx context.Context) error {
 	return fdt.compareManifest(want)
 }
 
-// load brings the raw bytes of chunk k, whose bytes are read from w.
+// load decompresses chunk k, whose bytes are read from w.
 func (r *Reader) load(ctx context.Context, w *window, k int, at place) error {
 	s := r.stored
 	n, err := s.head(ctx, w, at, &r.direct)
@@ -471,7 +467,7 @@ func (s *storedFields) head(ctx context.Context, w *window, at place, c *chunk) 
 func (s *storedFields) unpackChunk(ctx context.Context, w *window, unpack compression, k int, c *chunk, raw []byte, pos, end int64) ([]byte, error) {
 	total := c.total
 	if total == 0 {
-		return raw, nil // the few bytes that writers leave here mean nothing
+		return raw, nil // the few bytes that writers leave here have no meaning
 	}
 	if unpack == nil {
 		p, err := w.at(ctx, pos, end-pos)

@@ -1,6 +1,6 @@
 package lucene
 
-// IDKind describes how a document's id is stored (FORMATS §10.1: decided per field, not per version).
+// IDKind describes how the id of a document is stored. The field infos of a segment determine it, not the version.
 type IDKind uint8
 
 // The forms of a stored id.
@@ -9,11 +9,11 @@ const (
 	IDString               // _id stored as string: the literal id (5.x with mapping.single_type)
 	IDBinary               // _id stored as binary: encoded, Elasticsearch 6+ and OpenSearch
 	IDUID                  // _uid stored as string "type#id", Elasticsearch 1.x–5.x
-	IDSeries               // not stored: ID, Timestamp and RoutingHash together, time series of Elasticsearch 9.5
+	IDSeries               // not stored: ID, Timestamp and RoutingHash determine it (time series of Elasticsearch 9.5)
 )
 
-// Record is the part of one live Lucene document that a migration needs: raw stored
-// fields. All slices are borrowed: they are valid until the reader's next step.
+// Record is the part of one live Lucene document that a migration needs: raw stored fields. All slices are borrowed: they are valid until
+// the reader's next step.
 type Record struct {
 	// Ordinal is the Lucene docID plus the maxDoc of all earlier segments of the
 	// commit, segments ordered by name as strings, dead segments included.
@@ -29,29 +29,29 @@ type Record struct {
 	Routing     []byte // nil when not stored
 	Parent      []byte // _parent as stored by 1.x and 2.x ("type#id"); nil when not stored
 
-	// HasSource is also set, with Source, by those who put a source together that is not stored (Rebuilt).
+	// HasSource is also set if a source that is not stored was rebuilt into Source (Rebuilt).
 	HasSource      bool
 	Source         []byte // _source as stored; may be empty even when HasSource
 	HasRecovery    bool
 	RecoverySource []byte // _recovery_source as stored
-	// Giant marks a document for which Memory.Hold was asked. Beyond and RecoveryBeyond are the lengths of a source and of
-	// an original that are longer than Memory.MaxSource: they were not read; 0 for none.
+	// Giant marks a long document, for which Memory.Hold was called. Beyond and RecoveryBeyond are the lengths of a _source and a
+	// _recovery_source that were not kept because they exceed Memory.MaxSource; else 0.
 	Giant                  bool
 	Beyond, RecoveryBeyond int64
-	Rebuilt                bool  // Source was put together out of Values
-	Unbuilt                error // why it could not be
-	Patched                bool  // the form that is sent has all vectors that were left out of it
-	// Values are the other fields of the document; nil unless ReadOptions.Values asks for them.
+	Rebuilt                bool  // Source was rebuilt from Values
+	Unbuilt                error // why it could not be rebuilt
+	Patched                bool  // the vectors that the stored source lacks were restored
+	// Values are the other fields of the document; nil unless ReadOptions.Values is set.
 	Values *Values
 
-	Version int64 // 0 unless ReadOptions.Versions asks for it
+	Version int64 // 0 unless ReadOptions.Versions is set
 
 	SyntheticParts bool // _ignored_source or similar is stored: the source is synthetic
 
 	drop func() // nil unless Giant
 }
 
-// Drop gives up the memory of a Giant record before the reader's next step: its slices are nil then.
+// Drop releases the memory of a Giant record before the reader's next step. Its slices are nil afterwards.
 func (r *Record) Drop() {
 	if r.drop != nil {
 		r.drop()

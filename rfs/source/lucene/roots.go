@@ -8,11 +8,11 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// seqNo is the column of the sequence numbers: every root document has a value since Elasticsearch 6.0, nested ones carry the root's.
+// seqNo is the column of the sequence numbers. Since Elasticsearch 6.0 every root document has a value; nested documents carry the root's.
 const seqNo = "_seq_no"
 
-// ID returns the id of the segment, 16 bytes that Lucene draws when it writes a segment; "" before Lucene 5.0. Segments of one id
-// have the same documents and differ at most in deletions and updated columns.
+// ID returns the id of the segment, 16 random bytes that Lucene assigns when it writes a segment; "" before Lucene 5.0. Segments with the
+// same id have the same documents and differ at most in deletions and updated columns.
 func (s *Segment) ID() string { return s.id }
 
 // Number identifies a version of a document within its shard (Elasticsearch, class SequenceNumbers).
@@ -21,17 +21,17 @@ type Number struct {
 	Term int64 // the _primary_term of the primary that assigned the number
 }
 
-// Roots reads the live root documents of a segment in rising order, without their stored fields. It belongs to one goroutine.
+// Roots reads the live root documents of a segment in ascending order, without their stored fields. It belongs to one goroutine.
 type Roots struct {
 	seg       *Segment
 	marks     *marks
 	seq, term *Column
-	doc, end  int32 // the next document; the end of the marks that are read
+	doc, end  int32 // the next document; the end of the documents whose marks were read
 }
 
-// Roots starts to read the live root documents of a segment. With numbers it opens their columns; a segment with live documents that has
-// no such column is fault.ErrUnsupported. It verifies the file that holds them if that has at most 64 KiB: the file has the columns of all
-// fields, which together can be a hundred times as long.
+// Roots returns a reader of the live root documents of a segment. With numbers it opens the columns that Number reads; a segment with live
+// documents that lacks them is fault.ErrUnsupported. It verifies their file only up to 64 KiB: the file holds the columns of all fields and
+// can be a hundred times as long as these two.
 func (s *Segment) Roots(ctx context.Context, numbers bool) (*Roots, error) {
 	m, err := s.marks(ctx)
 	if err != nil {
@@ -78,12 +78,12 @@ func (s *Segment) openNumbers(ctx context.Context, metas *columnMetas, name stri
 	return &Column{c, values}, nil
 }
 
-// Next returns the next live root document, by its number within the segment; io.EOF after the last.
+// Next returns the number of the next live root document within the segment, or io.EOF after the last.
 func (r *Roots) Next(ctx context.Context) (doc int32, err error) {
 	for last := int32(r.seg.MaxDoc); r.doc < last; {
 		if r.doc >= r.end {
-			r.end = int32(min(int64(r.doc)+turnDocs, int64(last)))
-			if _, err := r.marks.turn(ctx, r.doc, r.end); err != nil {
+			r.end = int32(min(int64(r.doc)+docsAtATime, int64(last)))
+			if _, err := r.marks.advance(ctx, r.doc, r.end); err != nil {
 				return 0, err
 			}
 		}

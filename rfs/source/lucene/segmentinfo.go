@@ -9,7 +9,7 @@ import (
 )
 
 /*
-.si, what a segment is. By codec name:
+.si, the properties of a segment. By codec name:
 
 	Lucene40SegmentInfo v0    str version, i32 maxDoc, i8 compound, old map, old map, old set; no footer
 	Lucene46SegmentInfo v0/1  str version, i32 maxDoc, i8 compound, old map, old set; v1 footer
@@ -19,11 +19,11 @@ import (
 	Lucene90SegmentInfo       as 86, little-endian; Lucene 9.9 and later put i8 hasBlocks after
 	                          compound without another name or version
 
-compound and hasBlocks are 1 for yes and -1 for no; the number of diagnostics, which stands
-there otherwise, is neither. 40 and 46 have a plain header, the others an index header.
+compound and hasBlocks are 1 for yes and -1 for no. The number of diagnostics, which follows
+compound if there is no hasBlocks, is neither. 40 and 46 have a plain header, the others an index header.
 
 90 ends with VInt n, n sort fields, of which the first is read: str provider, str field, then
-SortField and SortedNumericSortField str type, i32 1 for falling order; SortedSetSortField only that.
+SortField and SortedNumericSortField str type, i32 1 for descending order; SortedSetSortField only the i32.
 */
 type segmentInfo struct {
 	codec     string
@@ -33,7 +33,7 @@ type segmentInfo struct {
 	hasBlocks bool
 	id        string
 	files     []string
-	sortedBy  string // the first sort field when its order rises; "" for none and before 90
+	sortedBy  string // the first sort field if its order is ascending; "" for none and before 90
 }
 
 // siLayout describes how one codec of .si is laid out.
@@ -102,8 +102,7 @@ func parseSegmentInfo(b []byte) (*segmentInfo, error) {
 	return s, in.Err()
 }
 
-// sortedBy reads the first sort field after the files. A form that is unknown counts as
-// none: few readers need it, and they notice.
+// sortedBy returns the first sort field if its order is ascending. It returns "" for unknown forms.
 func sortedBy(in codec.Input) string {
 	in.Map(false)
 	if in.VInt() < 1 {

@@ -17,7 +17,7 @@ import (
 
 /*
 segments_N, the list of the segments of a commit. Big-endian in every version; the version
-F of the header "segments" states which parts are there:
+F of the header "segments" determines which fields exist:
 
 	F>=4 16 bytes id, u8 n, n bytes suffix (N in base 36)                 Lucene 5.0
 	F>=6 3 VInt Lucene version of the commit                              5.3
@@ -32,7 +32,7 @@ F of the header "segments" states which parts are there:
 	  F 1,2: i32 n, n of (i64 gen, old set of files)
 	  F>=3:  set of files, i32 n, n of (i32 field, set of files)
 	map user data
-	F>=2 footer (4.8), else i64 CRC of all before
+	F>=2 footer (4.8), else i64 CRC of everything before
 
 Sets and maps count with an i32 before F 5 (5.1), with a VInt since.
 */
@@ -51,7 +51,7 @@ type segmentEntry struct {
 	delGen        int64
 	delCount      int32
 	fieldInfosGen int64
-	softDelCount  int32    // -1 when the format does not know it
+	softDelCount  int32    // -1 if the format lacks it
 	updates       []string // files of later generations: field infos and doc values; nil before format 3
 }
 
@@ -59,7 +59,8 @@ const maxSegmentsFormat = 10
 
 const luceneTooOld = "segments of Lucene 3 (made by Elasticsearch before 0.90): merge the index on Elasticsearch 1.x with _upgrade or _optimize, snapshot it again"
 
-// UserData returns what Elasticsearch or OpenSearch recorded in a commit, of the bytes of its file segments_N.
+// UserData returns the data that Elasticsearch or OpenSearch recorded in a commit. name and b are the name and the bytes of its file
+// segments_N.
 func UserData(name string, b []byte) (map[string]string, error) {
 	c, err := parseSegments(name, b)
 	if err != nil {
@@ -184,8 +185,8 @@ func readSegmentEntry(in *codec.Input, f int32) segmentEntry {
 	return s
 }
 
-// readUpdateFiles returns the files of later generations, which are named so that they can be read early: their names follow
-// from the generations in the field infos, too.
+// readUpdateFiles returns the names of the files of later generations, so that they can be read early. The generations in the field infos
+// determine the same names.
 func readUpdateFiles(in *codec.Input, f int32) (names []string) {
 	switch {
 	case f == 1 || f == 2:
@@ -232,9 +233,9 @@ func commitFile(names []string) (string, error) {
 	return best, nil
 }
 
-// Borders returns ordinals that divide the commit into at most the given number of parts, with about equal length of stored
-// fields. Each is the first ordinal of a chunk, none is 0, and they are in ascending order. It reads the index of the
-// segments in which borders lie, and no documents.
+// Borders returns ordinals that divide the commit into at most the given number of parts, of about equal length of stored fields. Each is
+// the first ordinal of a chunk, none is 0, and they are in ascending order. It reads the chunk index of the segments that contain borders,
+// and no documents.
 func (c *Commit) Borders(ctx context.Context, parts int) ([]int64, error) {
 	var all int64
 	sizes := make([]int64, len(c.Segments))
@@ -278,8 +279,7 @@ func (c *Commit) Borders(ctx context.Context, parts int) ([]int64, error) {
 	return borders, nil
 }
 
-// chunkFrom returns the first document of the first chunk that starts at a byte or behind it; behind the last chunk, the
-// number of documents.
+// chunkFrom returns the first document of the first chunk that starts at offset at or later; after the last chunk, the number of documents.
 func (x *chunkIndex) chunkFrom(ctx context.Context, at int64) (doc int32, err error) {
 	k := sort.Search(x.chunks(), func(k int) bool {
 		_, pointer, failed := x.entry(ctx, k)
@@ -293,8 +293,8 @@ func (x *chunkIndex) chunkFrom(ctx context.Context, at int64) (doc int32, err er
 	return doc, err
 }
 
-// CountLive returns the number of live documents of a commit, nested ones included, as segments_N and the .si files state it.
-// It reads no other file, so it works for a shard whose documents are damaged. It returns the same errors as Open.
+// CountLive returns the number of live documents of a commit, nested ones included, according to segments_N and the .si files. It reads no
+// other file, so it works for a shard whose documents are damaged. It returns the same errors as Open.
 func CountLive(ctx context.Context, dir Directory) (int64, error) {
 	src, info, err := readCommit(ctx, dir)
 	if err != nil {

@@ -2,22 +2,22 @@ package lucene
 
 import "context"
 
-// mostSelected bounds the bytes of .fdt that one request brings for a reader of selected documents.
+// mostSelected is the number of bytes of .fdt from which on one request for selected documents is not extended.
 const mostSelected = 8 << 20
 
-// selects reports whether a document of a chunk is wanted.
+// selects reports whether a document of the chunk in the range is wanted.
 func (r *Reader) selects(at place) bool {
 	return r.only(r.cur.Base+int64(max(at.first, r.start)), r.cur.Base+int64(min(at.end, r.clip(r.to))))
 }
 
-// enterSelected starts at the first chunk of the range; nothing is fetched of .fdt yet.
+// enterSelected prepares the window for the segment; nothing of .fdt is fetched yet.
 func (r *Reader) enterSelected() {
 	fdt := r.stored.fdt
 	r.win.open(fdt, 0, fdt.size, fdt.size, r.buf)
 	r.win.end = 0
 }
 
-// advanceSelected brings the next chunk that has a wanted document, or io.EOF.
+// advanceSelected loads the next chunk that has a wanted live document, or leaves the segment. It returns io.EOF at the end of the range.
 func (r *Reader) advanceSelected(ctx context.Context) error {
 	x := &r.stored.index
 	for ; r.next < x.chunks(); r.next++ {
@@ -32,7 +32,7 @@ func (r *Reader) advanceSelected(ctx context.Context) error {
 			continue
 		}
 		r.at = at
-		if live, err := r.turn(ctx, r.next); err != nil {
+		if live, err := r.advanceMarks(ctx, r.next); err != nil {
 			return err
 		} else if !live {
 			continue
@@ -54,7 +54,7 @@ func (r *Reader) advanceSelected(ctx context.Context) error {
 	return r.leaveSegment()
 }
 
-// request starts to read a chunk and the wanted chunks behind it, up to the first gap.
+// request starts to read a chunk and the wanted chunks that follow it without a gap, up to about mostSelected bytes.
 func (r *Reader) request(ctx context.Context, at place) error {
 	end := at.stop
 	for k := r.next + 1; k < r.stored.index.chunks() && end-at.start < mostSelected; k++ {

@@ -10,9 +10,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene/columns"
 )
 
-// Names of the columns that hold the id of a document, or from which the id is built in a time series, in
-// segments that do not store it (Elasticsearch 9.5), and of the column with the routing in the columnar
-// modes.
+// Names of the columns that hold the id of a document, or from which the id of a time series is computed, in segments that do not store it
+// (Elasticsearch 9.5), and of the column of the routing in the columnar modes.
 const (
 	storedID      = "_id"
 	seriesID      = "_tsid"
@@ -21,7 +20,7 @@ const (
 	routingColumn = "_routing"
 )
 
-// idColumns returns the columns that the ids of a segment lie in, or are computed out of; nil when they are stored.
+// idColumns returns the names of the columns that hold the ids of a segment or from which they are computed; nil if ids are stored.
 func (fi *fieldInfos) idColumns() []string {
 	switch f := fi.named(storedID); {
 	case f == nil:
@@ -36,17 +35,17 @@ func (fi *fieldInfos) idColumns() []string {
 	return nil
 }
 
-// series reads ids that are not stored next to the stored fields: the components of a time series id, or the ids of the
-// columnar modes.
+// series reads ids that are not stored fields: the components of a time series id, or the ids of the columnar modes.
 type series struct {
 	data           []*columnData // not verified yet
-	id, time, hash *columnReader // time and hash are nil where id is the whole id
-	routing        *columnReader // of documents in the columnar modes; nil where none has one
+	id, time, hash *columnReader // time and hash are nil if id is the whole id
+	routing        *columnReader // in the columnar modes; nil if no document has one
 	idBytes        []byte        // buffers
 	routingBytes   []byte
 }
 
-// openSeries finds the columns of a segment that ids lie in; nil when they are stored. It reads only the metadata.
+// openSeries opens the columns that hold the ids of a segment or from which they are computed; nil if ids are stored. It reads only the
+// metadata.
 func openSeries(ctx context.Context, seg *Segment, infos *fieldInfos) (*series, error) {
 	if infos == nil {
 		return nil, nil
@@ -81,8 +80,8 @@ func openSeries(ctx context.Context, seg *Segment, infos *fieldInfos) (*series, 
 	return s, nil
 }
 
-// fill sets the parts of the id of a document without a stored id. The files are verified
-// before the first: a damaged value would be another id.
+// fill sets the parts of the id of a document without a stored id. The files are verified before the first id is read, because a damaged
+// value would yield another valid id.
 func (s *series) fill(ctx context.Context, rec *Record) error {
 	for len(s.data) > 0 {
 		if err := s.data[0].verify(ctx); err != nil {
@@ -124,7 +123,7 @@ func (s *series) fillRouting(ctx context.Context, rec *Record) error {
 	return nil
 }
 
-// columnReader reads a column that has one value in each document it is asked for.
+// columnReader reads a column with exactly one value in each document that it is asked for.
 type columnReader struct {
 	*column
 	values *columns.Reader
@@ -153,7 +152,7 @@ func (c *columnReader) number(ctx context.Context, doc int32) (v int64, err erro
 	return v, c.wrap(err)
 }
 
-// bytes puts the value into buf.
+// bytes returns the value of a document in buf, which it overwrites.
 func (c *columnReader) bytes(ctx context.Context, doc int32, buf []byte) ([]byte, error) {
 	var b []byte
 	err := c.only(ctx, doc)

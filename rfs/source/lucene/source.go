@@ -16,60 +16,54 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene/codec"
 )
 
-// Directory opens the files of one Lucene commit by their physical names
-// (segments_4, _0.cfs, …). The snapshot package implements it over a shard
-// manifest; tests use a map. Implementations are safe for concurrent use.
+// Directory opens the files of one Lucene commit by their physical names (segments_4, _0.cfs, …). The snapshot package implements it for a
+// shard manifest; tests use a map. Implementations are safe for concurrent use.
 type Directory interface {
 	// List returns the names of all files of the commit, in any order.
 	List() []string
-	// Open returns a file; an error that is fs.ErrNotExist when the commit has none of that name.
+	// Open returns a file. Its error is fs.ErrNotExist if the commit has no file of that name.
 	Open(name string) (File, error)
 }
 
-// File is one Lucene file that may lie in several blobs of a repository. Only
-// the ranges that are asked for are fetched.
+// File is one Lucene file, which may be spread over several blobs of a repository. Only the requested ranges are fetched.
 type File interface {
 	// Size returns the length of the file in bytes, as the manifest states it.
 	Size() int64
-	// ReadAt fills p with the bytes from off on; anything less is an error
-	// (fault.ErrCorrupt when the blob is missing or shorter than in the manifest,
-	// fault.ErrUnavailable when the repository did not answer).
+	// ReadAt fills p with the bytes at off; anything less is an error (fault.ErrCorrupt if the blob is missing or shorter than in the
+	// manifest, fault.ErrUnavailable if the repository did not answer).
 	ReadAt(ctx context.Context, p []byte, off int64) error
-	// Stream reads n bytes from off on, in order, with read-ahead. Ending early is
-	// an error as in ReadAt, never io.EOF before n bytes.
+	// Stream reads n bytes at off, in order, with read-ahead. Ending early is an error as in ReadAt, never io.EOF before n bytes.
 	Stream(ctx context.Context, off, n int64) (io.ReadCloser, error)
-	// Locate returns in which blob, and where in it, the byte at off lies (for errors).
+	// Locate returns the blob that holds the byte at off, and the byte's offset in it (for errors).
 	Locate(off int64) (blob string, blobOff int64)
 }
 
 const (
 	// maxSmallFile bounds the files that are read whole into memory.
 	maxSmallFile = 256 << 20
-	// longFile is the length beyond which files that are read whole are read one at a time: parsed they take several times that.
+	// longFile is the length beyond which files that are read whole are read one at a time: parsed, they take several times their length.
 	longFile = 256 << 10
-	// cachedCompound is the length up to which a compound file is read once and kept
-	// while a commit is opened: one request instead of five.
+	// cachedCompound is the length up to which a compound file is read once and kept while a commit is opened: one request instead of five.
 	cachedCompound = 256 << 10
 	// firstRead is the memory that may be allocated for a stated length before any byte was read.
 	firstRead = 16 << 20
 )
 
-// maxWhole bounds files that stay short for any size of an index, in bytes, by the end of their names. A segment has some dozens of files, and a
-// field with a long name and all its attributes takes 240 bytes of .fnm: 32 MiB suffice for 140,000 fields. A column takes about 100 bytes of
-// .dvm and 21 for each 65,536 values, 1,024 chunks of documents take 42 of .fdm: 8 MiB suffice for 3 TB.
+// maxWhole bounds the length of files that stay short regardless of the size of the index, in bytes, by extension. A segment has some
+// dozens of files, and a field with a long name and all its attributes takes 240 bytes of .fnm: 32 MiB suffice for 140,000 fields. A column
+// takes about 100 bytes of .dvm and 21 for each 65,536 values, 1,024 chunks of documents take 42 of .fdm: 8 MiB suffice for 3 TB.
 var maxWhole = map[string]int64{".si": 1 << 20, ".cfe": 1 << 20, ".fnm": 32 << 20, ".dvm": 32 << 20, ".dvdm": 32 << 20, ".fdm": 8 << 20, ".vemf": 8 << 20, ".vem": 64 << 20}
 
 // maxCommit bounds segments_N, in bytes: 100,000 segments.
 const maxCommit = 16 << 20
 
-// checksummed is an optional interface of a File: the CRC-32 that the manifest of the
-// snapshot recorded for its footer.
+// checksummed is an optional interface of a File: the CRC-32 in its footer, as recorded in the manifest of the snapshot.
 type checksummed interface {
 	Checksum() (crc uint32, ok bool)
 }
 
-// summed is an optional interface of a File of Lucene before 4.8, which has no checksum of its own: the Adler-32 of all its
-// bytes that the manifest of the snapshot recorded.
+// summed is an optional interface of a File of Lucene before 4.8, which has no checksum of its own: the Adler-32 of all its bytes, as
+// recorded in the manifest of the snapshot.
 type summed interface {
 	Adler() (sum uint32, ok bool)
 }
@@ -78,11 +72,11 @@ type summed interface {
 type source struct {
 	name string // Lucene name, also inside a compound file: _0.fdt
 	file File
-	base int64 // where it starts in file
+	base int64 // offset of the source in file
 	size int64
-	data []byte // all bytes of file, when they are cached
-	held []byte // all bytes of the source, when these are
-	own  bool   // it is all of file
+	data []byte // all bytes of file if they are cached
+	held []byte // all bytes of the source if they are cached
+	own  bool   // the source is all of file
 
 	early *earlyRead // an early read of its start, or nil
 }
@@ -98,12 +92,12 @@ func openSource(dir Directory, name string) (*source, error) {
 	return &source{name: name, file: f, size: f.Size(), own: true}, nil
 }
 
-// section returns a part of a compound file.
+// section returns the source of a file inside a compound file.
 func (s *source) section(name string, off, size int64) *source {
 	return &source{name: name, file: s.file, base: s.base + off, size: size, data: s.data}
 }
 
-// cache reads a small file once; its sections answer from memory.
+// cache reads a small file once; its sections are then served from memory.
 func (s *source) cache(ctx context.Context) error {
 	b, err := s.readAt(ctx, 0, s.size)
 	s.data = b
@@ -116,7 +110,7 @@ func (s *source) uncached() *source {
 	return &c
 }
 
-// readAt returns n bytes from off on.
+// readAt returns n bytes at off.
 func (s *source) readAt(ctx context.Context, off, n int64) ([]byte, error) {
 	if off < 0 || n < 0 || off > s.size || n > s.size-off {
 		return nil, s.corrupt(off, "%d bytes wanted of a file of %d", n, s.size)
@@ -133,7 +127,7 @@ func (s *source) readAt(ctx context.Context, off, n int64) ([]byte, error) {
 	if b, err := s.early.at(ctx, off, n); b != nil || err != nil {
 		return b, err
 	}
-	// A length is only as true as the manifest: memory grows with the bytes that come.
+	// The manifest may state a wrong length, so memory grows with the bytes that are read.
 	p := make([]byte, 0, min(n, firstRead))
 	for have := int64(0); have < n; have = int64(len(p)) {
 		step := min(n-have, max(have, firstRead))
@@ -145,7 +139,7 @@ func (s *source) readAt(ctx context.Context, off, n int64) ([]byte, error) {
 	return p, nil
 }
 
-// bound refuses a file of more than most bytes; 0: any is allowed.
+// bound returns fault.ErrUnsupported for a file of more than most bytes; 0 allows any length.
 func (s *source) bound(most int64) error {
 	if most > 0 && s.size > most {
 		return fmt.Errorf("%s has %d bytes, at most %d are read: %w", s.name, s.size, most, fault.ErrUnsupported)
@@ -153,8 +147,7 @@ func (s *source) bound(most int64) error {
 	return nil
 }
 
-// readAll returns the whole file after its footer was checked; files of Lucene before 4.8
-// have none.
+// readAll returns the whole file after checking its footer; files of Lucene before 4.8 have none.
 func (s *source) readAll(ctx context.Context) ([]byte, error) {
 	if err := s.bound(maxWhole[path.Ext(s.name)]); err != nil {
 		return nil, err
@@ -173,10 +166,10 @@ func (s *source) readAll(ctx context.Context) ([]byte, error) {
 	return b, s.compareManifest(crc)
 }
 
-// heldFile is the length up to which a file that is read in pages is read whole, in bytes.
+// heldFile is the length up to which a file that is read in pages is kept in memory, in bytes.
 const heldFile = 1 << 20
 
-// check verifies a file that is then read in pages; a short one is kept.
+// check verifies a file that is to be read in pages, and keeps a short one in memory.
 func (s *source) check(ctx context.Context) error {
 	if s.size > heldFile {
 		return s.verify(ctx)
@@ -186,7 +179,7 @@ func (s *source) check(ctx context.Context) error {
 	return err
 }
 
-// compareManifest compares the CRC of the footer with the one in the manifest.
+// compareManifest compares the CRC of the footer with the CRC in the manifest.
 func (s *source) compareManifest(crc uint32) error {
 	c, ok := s.file.(checksummed)
 	if !ok || !s.own {
@@ -236,8 +229,7 @@ func (s *source) verify(ctx context.Context) error {
 	return s.compareManifest(want)
 }
 
-// verifyWhole compares the Adler-32 of a file without a footer, or of the compound file that it is a part of, with the one in
-// the manifest.
+// verifyWhole compares the Adler-32 of a file without a footer, or of the compound file that contains it, with the one in the manifest.
 func (s *source) verifyWhole(ctx context.Context) error {
 	f, ok := s.file.(summed)
 	if !ok {
@@ -262,7 +254,7 @@ func (s *source) verifyWhole(ctx context.Context) error {
 	return nil
 }
 
-// stream returns n bytes from off on; from memory, if they are cached.
+// stream returns a stream of n bytes at off, from memory if they are cached.
 func (s *source) stream(ctx context.Context, off, n int64) (io.ReadCloser, error) {
 	if s.data != nil && off >= 0 && n >= 0 && off <= s.size-n {
 		return io.NopCloser(bytes.NewReader(s.data[s.base+off : s.base+off+n])), nil
@@ -274,7 +266,7 @@ func (s *source) stream(ctx context.Context, off, n int64) (io.ReadCloser, error
 	return r, nil
 }
 
-// corrupt names blob, file and offset of damage.
+// corrupt returns a fault.Damage with the blob, the file and the offset.
 func (s *source) corrupt(off int64, format string, args ...any) error {
 	return s.damage(off, fmt.Errorf(format, args...))
 }
@@ -285,8 +277,7 @@ func (s *source) damage(off int64, err error) error {
 	return &fault.Damage{Blob: blob, File: s.name, Offset: off, Err: err}
 }
 
-// wrap turns the error of a parser into a Damage of this file; other errors only get the
-// name of the file.
+// wrap converts the error of a parser to a fault.Damage of this file; other errors only get the name of the file.
 func (s *source) wrap(err error) error { return s.wrapAt(err, 0) }
 
 // wrapAt is wrap for a parser that started at offset base of the file.

@@ -12,8 +12,8 @@ import (
 )
 
 /*
-Stored fields: .fdt holds documents in compressed chunks, .fdx (and .fdm) say where each
-chunk starts. The codec name in the header of .fdt decides everything; the codec of the
+Stored fields: .fdt holds documents in compressed chunks, .fdx (and .fdm) state where each
+chunk starts. The codec name in the header of .fdt determines the format; the codec of the
 commit and the mode in .si are redundant.
 
 	codec of .fdt                        layout  compression   written by
@@ -37,13 +37,13 @@ type storedFormat struct {
 	compression func() compression // nil: none
 }
 
-// storedLayout is one generation of the files around the chunks.
+// storedLayout is the layout of one generation of the files, except for the compressed bytes of chunks.
 type storedLayout interface {
 	// open reads the data after the .fdt header, where in is positioned, and the index.
 	open(ctx context.Context, s *storedFields, in *codec.Input) error
 	// header parses the head of a chunk from p, which holds all of it, and returns its length.
 	header(p []byte, at place, s *storedFields, c *chunk) (int, error)
-	// parse takes what a migration needs from one document.
+	// parse sets the fields of a record from one document.
 	parse(doc []byte, fields int32, t fieldTable, rec *Record) error
 }
 
@@ -77,9 +77,9 @@ type storedFields struct {
 	packedVersion int32
 	maxPointer    int64 // where the chunks end
 	index         chunkIndex
-	series        *series // nil: ids are stored
+	series        *series // nil: ids are stored fields
 	fields        fieldTable
-	infos         *fieldInfos // nil unless they are wanted
+	infos         *fieldInfos // nil unless wanted
 }
 
 // fdtPreamble is enough for the header of .fdt and the two VInts after it.
@@ -146,31 +146,31 @@ func openStored(ctx context.Context, seg *Segment) (*storedFields, error) {
 	return s, nil
 }
 
-// chunkIndex describes where the chunks of a segment start: entry k is the first document of chunk k and its place in .fdt,
-// the last entry is behind the last chunk. It belongs to one goroutine.
+// chunkIndex holds where the chunks of a segment start: entry k is the first document of chunk k and its offset in .fdt, the last entry is
+// the end of the last chunk. It belongs to one goroutine.
 type chunkIndex struct {
 	entries int64
 	table   chunkTable
 
-	docs     []int32 // all entries, where these are few; else nil
+	docs     []int32 // all entries if these are few; else nil
 	pointers []int64
 
 	k    int64 // chunk of last
-	last place // with an end; the others were not asked for
+	last place // the last place that was returned; end is 0 if there was none
 }
 
-// chunkTable is an index as its file has it.
+// chunkTable is the chunk index in its file.
 type chunkTable interface {
 	entry(ctx context.Context, k int64) (doc, pointer int64, err error)
 }
 
-// place is the position of a chunk: documents [first, end), bytes [start, stop).
+// place is the range of a chunk: documents [first, end), bytes [start, stop).
 type place struct {
 	first, end  int32
 	start, stop int64
 }
 
-// mostChunks is the number of entries that are held; more are read from the file as chunks follow each other.
+// mostChunks is the maximum number of entries to hold; a longer index is read from its file, in pages.
 const mostChunks = 1 << 17
 
 func (x *chunkIndex) chunks() int { return int(x.entries - 1) }
@@ -183,7 +183,7 @@ func (x *chunkIndex) entry(ctx context.Context, k int) (doc int32, pointer int64
 	return int32(d), pointer, err
 }
 
-// place returns where chunk k is.
+// place returns the range of chunk k.
 func (x *chunkIndex) place(ctx context.Context, k int) (p place, err error) {
 	if x.last.end > 0 && x.k == int64(k) {
 		return x.last, nil
@@ -210,8 +210,8 @@ func (x *chunkIndex) find(ctx context.Context, doc int32) (k int, err error) {
 	return k, err
 }
 
-// checkIndex proves that documents and bytes are divided without gaps, so that readers
-// can rely on it, and holds a short index.
+// checkIndex checks that the chunks cover all documents and bytes without gaps, so that readers can rely on it, and holds a short index in
+// memory.
 func (s *storedFields) checkIndex(ctx context.Context) error {
 	x := &s.index
 	maxDoc := int64(s.segment.MaxDoc)
@@ -253,10 +253,10 @@ func (s *storedFields) checkIndex(ctx context.Context) error {
 	return nil
 }
 
-// hasFooter reports whether the .fdt ends with a footer: all but those before Lucene 4.8.
+// hasFooter reports whether the .fdt ends with a footer, as all do since Lucene 4.8.
 func (s *storedFields) hasFooter() bool { return !s.format.plain || s.version >= 2 }
 
-// numbersFixed reports whether numbers have the lengths that they had before Lucene 5.0.
+// numbersFixed reports whether stored numbers have a fixed length, as before Lucene 5.0.
 func (s *storedFields) numbersFixed() bool {
 	switch s.format.layout.(type) {
 	case g40, g41:
@@ -265,7 +265,7 @@ func (s *storedFields) numbersFixed() bool {
 	return false
 }
 
-// damaged makes an error of the content of chunk k a Damage of its place.
+// damaged converts a fault.ErrCorrupt in chunk k to a fault.Damage at the start of the chunk.
 func (s *storedFields) damaged(k int, at place, err error) error {
 	if _, ok := errors.AsType[*fault.Damage](err); ok || !errors.Is(err, fault.ErrCorrupt) {
 		return err

@@ -27,7 +27,7 @@ A sliced chunk is cut every chunkSize raw bytes, and each slice is compressed on
 */
 type chunk struct {
 	first   int32   // first document
-	fields  []int32 // 0 in Lucene 4.0, where documents start with it
+	fields  []int32 // numbers of fields; 0 in Lucene 4.0, where each document starts with it
 	lengths []int32
 	total   int64 // sum of lengths
 	sliced  bool
@@ -43,7 +43,7 @@ func (c *chunk) reset(first, docs int32) {
 	clear(c.fields)
 }
 
-// headLen bounds the head of a chunk.
+// headLen returns the maximum length of the head of a chunk.
 func (s *storedFields) headLen(at place) int64 {
 	if s.format.compression == nil {
 		return at.stop - at.start

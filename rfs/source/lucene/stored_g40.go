@@ -8,7 +8,7 @@ import (
 )
 
 /*
-Stored fields of Lucene 4.0, not compressed: .fdx is a plain header and an i64 pointer into
+Stored fields of Lucene 4.0, uncompressed: .fdx is a plain header and an i64 pointer into
 .fdt per document; a document is VInt n, then n fields of
 
 	VInt number | u8 bits (2 binary; bits>>3 & 7: 1 int, 2 long, 3 float, 4 double)
@@ -41,7 +41,7 @@ func (g40) open(ctx context.Context, s *storedFields, _ *codec.Input) error {
 	return fdx.wrap(x.Err())
 }
 
-// g40Index has a pointer per document.
+// g40Index is the .fdx of Lucene 4.0, with a pointer per document.
 type g40Index struct {
 	pages
 	base, docs, end int64
@@ -58,7 +58,7 @@ func (t *g40Index) entry(ctx context.Context, k int64) (doc, pointer int64, err 
 	return doc, int64(binary.BigEndian.Uint64(p)), nil
 }
 
-// header finds the documents of the chunk by walking over their fields.
+// header finds the documents of the chunk by skipping over their fields.
 func (g40) header(p []byte, at place, _ *storedFields, c *chunk) (int, error) {
 	c.reset(at.first, at.end-at.first)
 	in := codec.NewInput(p)
@@ -77,7 +77,7 @@ func (g40) header(p []byte, at place, _ *storedFields, c *chunk) (int, error) {
 	return 0, in.Err()
 }
 
-// g40Value passes over the bits and the value of a field; the bytes are nil for a number.
+// g40Value reads the bits and the value of a field; value is nil for a number.
 func g40Value(in *codec.Input) (bits uint8, value []byte) {
 	bits = in.U8()
 	switch bits >> 3 & 7 {

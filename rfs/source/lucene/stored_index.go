@@ -9,10 +9,10 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene/codec"
 )
 
-// minChunkLen is the least a chunk occupies: two VInts of head and one byte.
+// minChunkLen is the minimum length of a chunk: two VInts of head and one byte.
 const minChunkLen = 3
 
-// maxChunks bounds the number of chunks by the bytes they lie in.
+// maxChunks returns the maximum number of chunks that .fdt can hold.
 func (s *storedFields) maxChunks() int64 { return s.fdt.size/minChunkLen + 1 }
 
 /*
@@ -72,7 +72,7 @@ func (s *storedFields) readLegacyIndex(ctx context.Context, plain, hasMax bool) 
 	return nil
 }
 
-// legacyIndex is the index of Lucene 8.4 and before: where its blocks are is held.
+// legacyIndex is the index of Lucene 8.4 and before. It holds the offsets of the blocks, not their numbers.
 type legacyIndex struct {
 	pages
 	version            int32
@@ -81,33 +81,33 @@ type legacyIndex struct {
 	maxDoc, maxPointer int64 // the entry behind the last chunk
 }
 
-// legacyBlock is some chunks: usually 1,024.
+// legacyBlock describes a block of chunks, usually 1,024.
 type legacyBlock struct {
-	first          int64 // chunk
+	first          int64 // its first chunk
 	docs, pointers packedLine
 }
 
-// packedLine holds numbers near a line: base + avg*k, plus a packed difference.
+// packedLine describes numbers near a line: base + avg*k, plus a packed difference.
 type packedLine struct {
 	base, avg, off int64
 	bits           int
 }
 
 const (
-	// maxLegacyBlocks bounds the blocks that are held of an index. With 1,024 chunks each they cover 4 TB of documents.
+	// maxLegacyBlocks bounds the blocks of an index. With 1,024 chunks each they cover 4 TB of documents.
 	maxLegacyBlocks = 1 << 18
 	maxBlockChunks  = 1 << 16
-	// legacyHead is the most that is stated ahead of packed numbers, in bytes.
+	// legacyHead is the maximum length of what precedes packed numbers, in bytes.
 	legacyHead = 5 + 2*10 + 5
 )
 
-// input returns the bytes at off, at most the head of a block.
+// input returns the bytes at off, up to the maximum length of a block's head.
 func (t *legacyIndex) input(ctx context.Context, off int64) (*codec.Input, error) {
 	p, err := t.at(ctx, off, max(0, min(legacyHead, t.src.size-off)))
 	return codec.NewInput(p), err
 }
 
-// readBlock reads where the numbers of a block are and returns what follows it; more is false behind the last block.
+// readBlock reads where the numbers of a block are, and returns the offset of the next block; more is false after the last block.
 func (t *legacyIndex) readBlock(ctx context.Context, off, most int64) (next int64, more bool, err error) {
 	in, err := t.input(ctx, off)
 	if err != nil {
@@ -140,7 +140,7 @@ func (t *legacyIndex) readBlock(ctx context.Context, off, most int64) (next int6
 	return off, true, nil
 }
 
-// line reads the width of n packed numbers and returns what follows them.
+// line reads the width of n packed numbers and returns the offset after them.
 func (t *legacyIndex) line(in *codec.Input, off int64, n int32, l *packedLine) (int64, error) {
 	bits := in.VInt()
 	if in.Err() == nil && (bits < 0 || bits > 64) {
@@ -231,7 +231,7 @@ func (s *storedFields) readModernIndex(ctx context.Context, meta *source, in *co
 	return fdx.wrap(x.Err())
 }
 
-// modernIndex is the index of Lucene 8.5 and later: its metadata are held.
+// modernIndex is the index of Lucene 8.5 and later. It holds the metadata of both sequences, not their deltas.
 type modernIndex struct {
 	docs, pointers       pages // of the same file
 	docMeta, pointerMeta codec.Monotonic

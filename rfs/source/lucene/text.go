@@ -14,17 +14,17 @@ import (
 // heldText bounds the memory of the terms of all fields of a segment that are read as text, in bytes.
 const heldText = 32 << 20
 
-// leastText is the memory that each of them may use, regardless of their number.
+// leastText is the memory that each of these fields may use regardless of their number, in bytes.
 const leastText = 256 << 10
 
-// Text is a field of a segment as its terms, document by document.
+// Text reads the terms of a field of a segment, document by document.
 type Text struct {
 	name  string
 	terms *postings.Text
 }
 
-// Tokens returns the terms of a document by their positions; valid until the next call. It returns columns.ErrLong if a
-// document has more terms than fit in memory.
+// Tokens returns the terms of a document by ascending position, valid until the next call. It returns columns.ErrLong if a document has
+// more terms than fit in memory.
 func (t *Text) Tokens(ctx context.Context, doc int32) ([]postings.Token, error) {
 	all, err := t.terms.Tokens(ctx, doc)
 	if errors.Is(err, postings.ErrLong) {
@@ -33,8 +33,8 @@ func (t *Text) Tokens(ctx context.Context, doc int32) ([]postings.Token, error) 
 	return all, err
 }
 
-// Text returns the terms of a field in the inverted index, nil when no document of the segment has a term. Of several fields
-// each holds its share. Files are verified before the first is returned.
+// Text returns the terms of an indexed field, or nil if no document of the segment has a term. The given number of fields share the memory.
+// The files are verified before Text returns.
 func (v *Values) Text(ctx context.Context, name string, fields int) (*Text, error) {
 	f := v.infos.byName[name]
 	if f != nil && f.indexed && !f.index.Positions {
@@ -43,7 +43,7 @@ func (v *Values) Text(ctx context.Context, name string, fields int) (*Text, erro
 	return v.terms(ctx, name, heldText/int64(max(fields, 1)))
 }
 
-// Terms is Text of a field whose positions do not matter: they need not be indexed. It holds a small part of what Text does.
+// Terms is Text for a field whose positions are not needed and may not be indexed. It holds at most an eighth of the memory for text.
 func (v *Values) Terms(ctx context.Context, name string) (*Text, error) {
 	return v.terms(ctx, name, heldText/8)
 }
@@ -76,7 +76,7 @@ func (v *Values) terms(ctx context.Context, name string, most int64) (*Text, err
 	return &Text{name, terms}, nil
 }
 
-// dictionary opens the files that fields of a format and suffix share.
+// dictionary opens the files that the fields of a format and suffix share.
 func (v *Values) dictionary(ctx context.Context, format, suffix string) (*postings.Dictionary, error) {
 	open := func(ext string) (postings.Data, error) {
 		s, err := v.seg.files.core("_" + suffix + ext)
@@ -114,7 +114,7 @@ func (v *Values) dictionary(ctx context.Context, format, suffix string) (*postin
 	})
 }
 
-// positions reports whether a field of a format and suffix has positions.
+// positions reports whether a field of that format and suffix has positions.
 func (v *Values) positions(suffix string) bool {
 	for _, f := range v.infos.fields {
 		if f.index.Positions && f.attrs[attrPostings]+"_"+f.attrs[attrPostingsSuffix] == suffix {
@@ -124,7 +124,7 @@ func (v *Values) positions(suffix string) bool {
 	return false
 }
 
-// has reports whether the segment has a file.
+// has reports whether the segment has a file with that suffix.
 func (v *Values) has(suffix string) bool {
 	f := v.seg.files
 	if f.compound != nil {
@@ -135,14 +135,13 @@ func (v *Values) has(suffix string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// absentFile represents a file of an inverted index that the segment does not have. The contents of another file decide whether
-// it is read.
+// absentFile represents a file of an inverted index that the segment lacks. The contents of another file decide whether it is read.
 type absentFile struct{ name string }
 
 // ReadAt returns no bytes.
 func (f absentFile) ReadAt(context.Context, int64, int64) ([]byte, error) { return nil, f.Wrap(nil) }
 
-// Size is 0.
+// Size returns 0.
 func (f absentFile) Size() int64 { return 0 }
 
 // Wrap returns an error that reports the file as missing; it ignores its argument.
@@ -153,12 +152,12 @@ func (f absentFile) Wrap(error) error {
 // postingsFile is a file of an inverted index.
 type postingsFile struct{ *source }
 
-// ReadAt returns n bytes from off on.
+// ReadAt returns n bytes at off.
 func (f postingsFile) ReadAt(ctx context.Context, off, n int64) ([]byte, error) {
 	return f.readAt(ctx, off, n)
 }
 
-// Size is the length of the file.
+// Size returns the length of the file.
 func (f postingsFile) Size() int64 { return f.size }
 
 // Wrap names the file in an error about its content.

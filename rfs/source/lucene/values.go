@@ -11,8 +11,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene/postings"
 )
 
-// Values are the fields of one segment by name: the stored fields of the document that a Record describes, and the
-// columns of doc values. They belong to the goroutine of their Reader.
+// Values are the fields of one segment by name: the stored fields of the document that a Record describes, and the doc values columns. They
+// belong to the goroutine of their Reader.
 type Values struct {
 	metas        columnMetas
 	opened       map[string]*Column
@@ -22,7 +22,7 @@ type Values struct {
 	held         int64 // bytes of long values
 	most         int64 // of held
 	storedDoc
-	children []NestedDoc // those before the current document
+	children []NestedDoc // the nested documents before the current document
 	block    []byte      // their stored fields
 }
 
@@ -36,7 +36,7 @@ type storedDoc struct {
 	le     bool // numbers of stored fields are little-endian
 }
 
-// NestedDoc is a nested document, which precedes its root. It is valid as long as that root.
+// NestedDoc is a nested document, which precedes its root. It is valid as long as the root's Record.
 type NestedDoc struct{ storedDoc }
 
 // StoredKind is the type of a stored value.
@@ -62,13 +62,13 @@ type StoredValue struct {
 	Float float64
 }
 
-// Segment returns the segment that the values belong to; columns are the same for all its documents.
+// Segment returns the segment of the values. The set of columns is the same for all its documents.
 func (v *Values) Segment() *Segment { return v.seg }
 
-// DocID returns the document within its segment.
+// DocID returns the number of the document within its segment.
 func (d *storedDoc) DocID() int32 { return d.id }
 
-// Nested reports whether the current document has nested documents, or may have some. They precede it directly.
+// Nested reports whether the current document has nested documents, or may have some. They directly precede it.
 func (v *Values) Nested() bool {
 	if !v.seg.roots.known {
 		_, nested := v.infos.byName["_nested_path"]
@@ -77,8 +77,7 @@ func (v *Values) Nested() bool {
 	return v.id > 0 && !v.marks.isRoot(v.id-1)
 }
 
-// Children returns the nested documents of the current document, in their order; whole is false when it is unknown
-// whether these are all.
+// Children returns the nested documents of the current document, in order; whole is false if it is unknown whether these are all.
 func (v *Values) Children() (all []NestedDoc, whole bool) {
 	if !v.Nested() {
 		return nil, true
@@ -112,14 +111,13 @@ func (v *Values) Names(yield func(name string)) {
 	}
 }
 
-// Column is a column of a segment, read document by document in rising order.
+// Column reads a column of a segment, document by document in ascending order.
 type Column struct {
 	column *column
 	values *columns.Reader
 }
 
-// Column returns the column of a field, nil when the segment has none. The file is verified before its first column
-// is returned.
+// Column returns the column of a field, or nil if the segment has none. The file is verified before its first column is returned.
 func (v *Values) Column(ctx context.Context, name string) (*Column, error) {
 	if c, ok := v.opened[name]; ok {
 		return c, nil
@@ -156,10 +154,10 @@ func unknownColumns(field, format string) error {
 	return fmt.Errorf("column %s: doc values of format %q are not read: %w%s", field, format, fault.ErrUnsupported, remedy)
 }
 
-// leastHeld is the memory that the columns of a segment may always hold of long values, in bytes, regardless of the bound.
+// leastHeld is the memory for long values that the columns of a segment may always hold, regardless of Bound, in bytes.
 const leastHeld = 16 << 20
 
-// Bound bounds the long values that the columns hold together, in bytes: more is columns.ErrLong.
+// Bound sets the limit of the long values that the columns may hold together, in bytes; reading beyond it is columns.ErrLong.
 func (v *Values) Bound(most int64) { v.most = most }
 
 // Shrink releases the memory of long values.
@@ -171,13 +169,13 @@ func (v *Values) Shrink() {
 	}
 }
 
-// valuesData is the file of a column of Values, which bound what all of them hold.
+// valuesData is the file of a column of Values. It counts the memory of all of them together.
 type valuesData struct {
 	*columnData
 	values *Values
 }
 
-// Hold counts bytes of long values.
+// Hold counts n more bytes of long values, and returns columns.ErrLong beyond the limit.
 func (d valuesData) Hold(n int64) error {
 	if v := d.values; n > 0 && v.held+n > max(v.most, leastHeld) {
 		return fmt.Errorf("%d bytes of long values, at most %d: %w", v.held+n, max(v.most, leastHeld), columns.ErrLong)
@@ -186,7 +184,7 @@ func (d valuesData) Hold(n int64) error {
 	return nil
 }
 
-// Page returns less where many columns are read: each holds some pages.
+// Page returns the number of bytes to request per read, fewer if many columns are read, because each holds several pages.
 func (d valuesData) Page() int64 {
 	return max(pageSize/int64(1+len(d.values.opened)/64), 8<<10)
 }
@@ -194,7 +192,7 @@ func (d valuesData) Page() int64 {
 // Kind returns the type of the column.
 func (c *Column) Kind() columns.Kind { return c.column.entry.Kind }
 
-// Advance goes to a document and returns how many values it has.
+// Advance moves to a document and returns the number of its values.
 func (c *Column) Advance(ctx context.Context, doc int32) (int, error) {
 	n, err := c.values.Advance(ctx, doc)
 	return n, c.column.wrap(err)
@@ -251,7 +249,7 @@ func (d *storedDoc) Stored(yield func(StoredValue) error) error {
 }
 
 /*
-Numbers of stored fields since Lucene 5.0 (parseBody):
+Numbers in stored fields since Lucene 5.0 (parseBody):
 
 	long    u8: bits 6 and 7 a unit (0 none, 1 second, 2 hour, 3 day, in ms), bit 5 a VLong follows, the low 5 bits; zig-zag
 	float   FF: i32 follows; 80 and up: the value is the low 7 bits - 1; else the high byte, i16, the low byte
@@ -295,14 +293,14 @@ func storedDouble(in *codec.Input) float64 {
 	return math.Float64frombits(bits | uint64(in.U8()))
 }
 
-// versionField is the column with the number that the source cluster gave a document last. Every root document has one
-// since Elasticsearch 1.0; before, the number was a payload of the id.
+// versionField is the column of the version that the source cluster last assigned to a document. Every root document has one since
+// Elasticsearch 1.0; before, it was a payload of the id.
 const versionField = "_version"
 
-// versions reads the numbers of a segment next to its stored fields.
+// versions reads the versions of the documents of a segment in parallel to its stored fields.
 type versions struct{ column *columnReader }
 
-// openVersions finds the column of a segment. It reads only the metadata.
+// openVersions opens the column of a segment. It reads only the metadata.
 func openVersions(ctx context.Context, seg *Segment, infos *fieldInfos) (*versions, error) {
 	if infos == nil {
 		return nil, fmt.Errorf("%s: versions need the field infos, the commit was opened without Options.Values: %w", seg.Name, fault.ErrUnsupported)
@@ -326,7 +324,8 @@ func openVersions(ctx context.Context, seg *Segment, infos *fieldInfos) (*versio
 	return &versions{r}, nil
 }
 
-// fill sets the version of a root document. The file is verified before the first: a damaged number would decide wrongly.
+// fill sets the version of a root document. The file is verified before the first version is read, because a damaged one would decide
+// version conflicts wrongly.
 func (v *versions) fill(ctx context.Context, rec *Record) (err error) {
 	if err = v.column.verify(ctx); err != nil {
 		return err

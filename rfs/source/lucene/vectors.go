@@ -9,14 +9,14 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene/postings"
 )
 
-// vectorFiles are the files of indexed vectors of a segment, by format and suffix, and the columns that were opened, by field.
+// vectorFiles are the files of indexed vectors of a segment, by format and suffix, and the opened columns, by field.
 type vectorFiles struct {
 	parsed map[string]*columnFile
 	opened map[string]*Column
 }
 
-// Vector returns the indexed vectors of a field as a column of bytes, in sequence number; nil when no document of the
-// segment has one. The file is verified before its first vector is returned.
+// Vector returns the indexed vectors of a field as a column of bytes, or nil if no document of the segment has one. The file is verified
+// before its first vector is returned.
 func (v *Values) Vector(ctx context.Context, name string) (*Column, error) {
 	if c, ok := v.vectors.opened[name]; ok {
 		return c, nil
@@ -62,10 +62,10 @@ func (v *Values) Vector(ctx context.Context, name string) (*Column, error) {
 	return v.vectors.opened[name], nil
 }
 
-// earlyVectors are the formats whose graph metadata is in the same file, .vem.
+// earlyVectors are the formats that keep the metadata of vectors and graph in the same file, .vem.
 var earlyVectors = map[string]bool{"Lucene94HnswVectorsFormat": true, "Lucene95HnswVectorsFormat": true}
 
-// parseVectors opens the files that fields of a format and suffix share; ext is the extension of the metadata.
+// parseVectors opens the files that the fields of a format and suffix share; ext is the extension of the metadata.
 func (v *Values) parseVectors(ctx context.Context, suffix, ext string) (*columnFile, error) {
 	meta, err := v.seg.files.core("_" + suffix + ext)
 	if err != nil {
@@ -92,11 +92,11 @@ func (v *Values) parseVectors(ctx context.Context, suffix, ext string) (*columnF
 	return &columnFile{name: meta.name, entries: entries, data: &columnData{data: data, id: v.seg.id}}, nil
 }
 
-// Features is a field of a segment whose terms have a number each, as their frequency.
+// Features reads a field whose terms each have a number, stored as their frequency.
 type Features struct{ text *Text }
 
-// Features returns the terms of a field with their frequencies, nil when no document of the segment has a term. Of several fields
-// each holds its share. Files are verified before the first is returned.
+// Features returns the terms of a field with their numbers, or nil if no document of the segment has a term. The given number of fields
+// share the memory. The files are verified before Features returns.
 func (v *Values) Features(ctx context.Context, name string, fields int) (*Features, error) {
 	f := v.infos.byName[name]
 	if f != nil && f.indexed && (f.index.Positions || !f.index.Frequencies) {
@@ -109,8 +109,8 @@ func (v *Values) Features(ctx context.Context, name string, fields int) (*Featur
 	return &Features{text}, nil
 }
 
-// Of returns the terms of a document in no particular order, with their numbers as Position. The result is valid until the next
-// call. It returns columns.ErrLong if a document has more terms than fit in memory.
+// Of returns the terms of a document in no particular order; Position is the number of a term. The result is valid until the next call. It
+// returns columns.ErrLong if a document has more terms than fit in memory.
 func (f *Features) Of(ctx context.Context, doc int32) ([]postings.Token, error) {
 	return f.text.Tokens(ctx, doc)
 }

@@ -8,31 +8,31 @@ import (
 	"io"
 )
 
-// windowSize is the number of bytes of .fdt to request per read. A longer window is not read faster, and takes memory.
+// windowSize is the number of bytes of .fdt to request per read. A longer window would not be faster, only take more memory.
 const windowSize = 256 << 10
 
-// window reads a file once from some place to its end and shows a part of it at a time.
-// It keeps the CRC of the bytes from own on that were passed.
+// window reads a file once, from an offset to its end, through a buffer. It computes the CRC of the bytes from own on as it advances over
+// them.
 type window struct {
 	src    *source
-	begun  *begun // the stream to come, if it was started ahead
+	begun  *begun // the stream if it was started ahead
 	stream io.ReadCloser
 	cancel context.CancelFunc
 	buf    []byte // bytes [start, start+len(buf)) of the file
 	start  int64
 	pos    int64 // everything before it has been passed
 	own    int64 // the CRC starts here
-	limit  int64 // and ends here: the CRC in a footer does not count itself
+	limit  int64 // and ends here: the CRC in a footer does not cover itself
 	end    int64 // of the stream
 	crc    uint32
 }
 
-// open starts at off. buf is a buffer to use again.
+// open resets the window to start at off. It reuses buf.
 func (w *window) open(src *source, off, own, limit int64, buf []byte) {
 	*w = window{src: src, buf: buf[:0], start: off, pos: off, own: own, limit: limit, end: src.size}
 }
 
-// at returns n bytes from off on, which must not precede the current position.
+// at returns n bytes at off, which must not precede the current position.
 func (w *window) at(ctx context.Context, off, n int64) ([]byte, error) {
 	if off < w.pos || n < 0 || off+n > w.end {
 		return nil, w.src.corrupt(off, "%d bytes wanted of a file of %d", n, w.src.size)
@@ -74,7 +74,7 @@ func (w *window) fill(ctx context.Context, end int64) error {
 	return nil
 }
 
-// read makes the buffer at least size bytes long.
+// read extends the buffer to at least size bytes.
 func (w *window) read(ctx context.Context, size int) error {
 	have := len(w.buf)
 	if cap(w.buf) < size {
@@ -105,7 +105,7 @@ func (w *window) advance(off int64) {
 	w.pos = off
 }
 
-// skip advances to a position without using the bytes.
+// skip advances to an offset without using the bytes.
 func (w *window) skip(ctx context.Context, to int64) error {
 	for w.pos < to {
 		step := min(to, w.pos+windowSize/2)
@@ -136,14 +136,14 @@ func (w *window) close() error {
 // pageSize is the number of bytes to request per read of a file that is not held.
 const pageSize = 256 << 10
 
-// pages shows a file in pieces, which it reads as places in it are asked for. It belongs to one goroutine.
+// pages reads a file in pages, on demand. It belongs to one goroutine.
 type pages struct {
 	src   *source
 	start int64 // of page
 	page  []byte
 }
 
-// at returns n bytes from off on, valid until the next call.
+// at returns n bytes at off, valid until the next call.
 func (p *pages) at(ctx context.Context, off, n int64) ([]byte, error) {
 	if off < p.start || n < 0 || off+n > p.start+int64(len(p.page)) {
 		p.page = nil

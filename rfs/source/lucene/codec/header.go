@@ -25,7 +25,7 @@ const (
 	MaxHeaderLen = 4 + 1 + 127 + 4 + 16 + 1 + 255
 )
 
-// Header is the start of a Lucene file.
+// Header is the decoded header of a Lucene file.
 type Header struct {
 	Codec   string
 	Version int32
@@ -149,8 +149,7 @@ func Footer(file []byte) (uint32, error) {
 	return want, nil
 }
 
-// ParseFooter reads the 16 bytes of a footer that lies at offset off of its file and
-// returns the CRC it states.
+// ParseFooter reads the 16 bytes of a footer at offset off of its file and returns the CRC that it states.
 func ParseFooter(p []byte, off int64) (uint32, error) {
 	switch {
 	case len(p) != FooterLen:
@@ -172,5 +171,5 @@ func HasFooter(file []byte) bool {
 	return len(file) >= FooterLen && binary.BigEndian.Uint32(file[len(file)-FooterLen:]) == footerMagic
 }
 
-// Base36 writes a generation as it occurs in file names and suffixes.
+// Base36 returns a generation in the form of file names and suffixes.
 func Base36(n int64) string { return strconv.FormatInt(n, 36) }

@@ -11,22 +11,22 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// Error is a violation of a format, with its place. It is a fault.ErrCorrupt.
+// Error is a violation of a format at an offset. It is a fault.ErrCorrupt.
 type Error struct {
-	Off int64 // byte offset in the file or section that was parsed
+	Off int64 // in bytes, in the file or section that was parsed
 	Err error // the first error
 }
 
-// Error names the offset, then the cause.
+// Error states the offset and the cause.
 func (e *Error) Error() string { return fmt.Sprintf("offset %d: %v", e.Off, e.Err) }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is makes every Error a fault.ErrCorrupt.
+// Is reports whether target is fault.ErrCorrupt.
 func (e *Error) Is(target error) bool { return target == fault.ErrCorrupt }
 
-// Errorf makes an Error for an offset.
+// Errorf returns an Error at an offset.
 func Errorf(off int64, format string, args ...any) error {
 	return &Error{Off: off, Err: fmt.Errorf(format, args...)}
 }
@@ -42,14 +42,13 @@ type Input struct {
 	err error
 }
 
-// NewInput reads b from its start, big-endian.
+// NewInput returns an Input at the start of b, big-endian.
 func NewInput(b []byte) *Input { return &Input{b: b} }
 
-// SetLittleEndian chooses the order of fixed-width integers: little for codecs of
-// Lucene 9 and later, big before.
+// SetLittleEndian sets the byte order of fixed-width integers: little-endian for codecs of Lucene 9 and later.
 func (in *Input) SetLittleEndian(le bool) { in.le = le }
 
-// Err is the first failure, nil while all went well.
+// Err returns the first failure, or nil.
 func (in *Input) Err() error { return in.err }
 
 // Pos returns the offset of the next byte.
@@ -61,14 +60,14 @@ func (in *Input) Left() int { return len(in.b) - in.pos }
 // Rest returns the bytes after the cursor, borrowed.
 func (in *Input) Rest() []byte { return in.b[in.pos:] }
 
-// Fail records a failure at the cursor, unless there is one already.
+// Fail records a failure at the cursor unless an earlier one is recorded.
 func (in *Input) Fail(format string, args ...any) {
 	if in.err == nil {
 		in.err = Errorf(int64(in.pos), format, args...)
 	}
 }
 
-// Take returns the next n bytes, borrowed; nil when there are fewer.
+// Take returns the next n bytes, borrowed, or nil if fewer are left.
 func (in *Input) Take(n int) []byte {
 	if in.err != nil {
 		return nil
@@ -188,7 +187,7 @@ func (in *Input) Strings(old bool) []string {
 	return set
 }
 
-// Map reads a map of strings, its count as in Strings.
+// Map reads a map of strings, with its count as in Strings.
 func (in *Input) Map(old bool) map[string]string {
 	n := in.few(in.Entries(old))
 	m := make(map[string]string, n)
@@ -199,8 +198,7 @@ func (in *Input) Map(old bool) map[string]string {
 	return m
 }
 
-// maxEntries bounds sets and maps. Those in a segment have dozens of entries, and an entry takes many times its encoded
-// size in memory.
+// maxEntries bounds sets and maps. In a segment they have dozens of entries, and an entry takes many times its encoded size in memory.
 const maxEntries = 1 << 14
 
 func (in *Input) few(n int) int {
@@ -211,7 +209,7 @@ func (in *Input) few(n int) int {
 	return n
 }
 
-// Entries reads how many pairs of strings follow, their count as in Strings.
+// Entries reads the number of pairs of strings that follow, encoded as in Strings.
 func (in *Input) Entries(old bool) int { return in.entries(old, 2) }
 
 func (in *Input) entries(old bool, size int) int {
@@ -225,5 +223,5 @@ func (in *Input) entries(old bool, size int) int {
 	return n
 }
 
-// ZigZag64 undoes zig-zag coding.
+// ZigZag64 decodes a zig-zag coded number.
 func ZigZag64(v int64) int64 { return int64(uint64(v)>>1) ^ -(v & 1) }

@@ -68,19 +68,19 @@ func (m Monotonic) Span(i int64) (off, n int64) {
 	return b.off + off, n
 }
 
-// At is value i, with the bytes of its Span.
+// At returns value i; span holds the bytes of its Span.
 func (m Monotonic) At(i int64, span []byte, le bool) int64 {
 	b, k := m.blocks[i>>m.shift], i&(1<<m.shift-1)
 	return b.at(k, DirectIn(span, int(b.bits), k, le))
 }
 
-// at is value k of a block: the conversion to float32 keeps the product from being fused or widened.
+// at returns value k of a block. The conversion to float32 keeps the product from being fused or widened.
 func (b monotonicBlock) at(k int64, delta uint64) int64 {
 	return b.min + int64(float32(b.avg*float32(k))) + int64(delta)
 }
 
-// Each calls yield with all values in order; data holds the deltas of the sequence, and
-// base is the place where they start. It stops when yield returns an error.
+// Each calls yield for all values in order; data holds the deltas of the sequence from offset base on. It stops when yield returns an
+// error.
 func (m Monotonic) Each(data []byte, base int64, le bool, yield func(i, v int64) error) error {
 	if base < 0 || base > int64(len(data)) {
 		return Errorf(base, "monotonic data beyond the end")

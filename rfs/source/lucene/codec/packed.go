@@ -10,7 +10,7 @@ most significant bit first, ceil(n*b/8) bytes; version 0 rounds up to 8 bytes.
 
 DirectReader arrays (doc values and monotonic sequences): value k lies in the bits
 [k*b, k*b+b) of a bit stream; most significant first until Lucene 8, least significant
-first (bit i is bit i%8 of byte i/8) since 9. Up to 3 bytes of padding follow.
+first (bit i is bit i%8 of byte i/8) since Lucene 9. Up to 3 bytes of padding follow.
 */
 
 // PackedLen returns the length in bytes of n byte-aligned packed values.
@@ -47,11 +47,10 @@ func Unpack32(dst []int32, src []byte, bits int) {
 	}
 }
 
-// PackedAt is value k of 0–64 bits in a bit stream with the most significant bit first.
+// PackedAt returns value k of 0–64 bits in a bit stream with the most significant bit first.
 func PackedAt(src []byte, bits int, k int64) uint64 { return bitsAt(src, k*int64(bits), bits, false) }
 
-// bitsAt returns a value of 0–64 bits that starts at a bit of src, which the caller has checked
-// to hold it.
+// bitsAt returns a value of 0–64 bits that starts at bit first of src; the caller has checked that src holds it.
 func bitsAt(src []byte, first int64, bits int, le bool) uint64 {
 	if at, used := first>>3, int(first&7); used+bits <= 64 && at+8 <= int64(len(src)) {
 		if le {
@@ -74,8 +73,8 @@ func bitsAt(src []byte, first int64, bits int, le bool) uint64 {
 	return v
 }
 
-// DirectSpan returns the bytes of a DirectReader array that hold value k of 0–64 bits: their
-// offset, which is -1 when that is too large for a file, and their number.
+// DirectSpan returns the bytes of a DirectReader array that hold value k of 0–64 bits: their offset, which is -1 if it is too large for a
+// file, and their number.
 func DirectSpan(bits int, k int64) (off, n int64) {
 	if bits == 0 {
 		return 0, 0
@@ -87,7 +86,7 @@ func DirectSpan(bits int, k int64) (off, n int64) {
 	return first >> 3, (first&7 + int64(bits) + 7) >> 3
 }
 
-// DirectIn is value k of 0–64 bits out of the bytes of its DirectSpan. What span has behind its length makes it quicker.
+// DirectIn returns value k of 0–64 bits from the bytes of its DirectSpan. It is faster if span has spare capacity.
 func DirectIn(span []byte, bits int, k int64, le bool) uint64 {
 	return bitsAt(span[:cap(span)], k*int64(bits)&7, bits, le)
 }
@@ -110,7 +109,7 @@ func NewDirect(data []byte, n int64, bits int, le bool) (Direct, error) {
 	return Direct{data: data, bits: bits, le: le}, nil
 }
 
-// At is value k, which must be less than the n of NewDirect.
+// At returns value k, which must be less than the n of NewDirect.
 func (d Direct) At(k int64) uint64 {
 	if d.bits == 0 {
 		return 0

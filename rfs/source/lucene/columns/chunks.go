@@ -18,14 +18,14 @@ Compressed binary values, in chunks of several values:
 	          when they have bytes. The last chunk has lengths of 0 for the values it lacks.
 	ES819     u8 1: compressed | VInt raw length, when > 0: OFFSETS of its n values, then
 	          compressed: VInt, that many bytes of zstd; else the raw bytes
-	OFFSETS   n+1 numbers, each a difference from the one before, the first of them 0
+	OFFSETS   n+1 numbers, each a difference to the preceding one, the first of them 0
 	          ES819TSDB: in groups of 4: u8 four times 2 bits, length-1 of each, then their bytes,
 	          little-endian; the n%4 last ones as VInt
 	          ES8193TSDB, ES95TSDB: u8 bits; bits > 0: packed, the most significant bit first
 */
 type chunks struct {
-	addresses *sequence // where they start, in the file
-	first     *sequence // the first value of each, and how many there are; nil: 2^shift each
+	addresses *sequence // offsets of the chunks in the file
+	first     *sequence // the first value of each chunk, and the number of values; nil: 2^shift values each
 	shift     int32
 	longest   int32 // raw bytes of a chunk
 	most      int32 // values in a chunk
@@ -35,11 +35,11 @@ type chunks struct {
 const (
 	maxChunkShift  = 12
 	maxChunkValues = 1 << 20
-	// zstdRatio bounds the raw bytes for a byte of zstd: a block of 128 KiB takes 4.
+	// zstdRatio bounds the raw bytes per byte of zstd: a block of 128 KiB takes at least 4.
 	zstdRatio = 32 << 10
 )
 
-// chunkReader gives binary values by their index, which best does not fall.
+// chunkReader returns binary values by index, fastest in ascending order.
 type chunkReader struct {
 	c         *chunks
 	blobs     *blobs
@@ -48,14 +48,14 @@ type chunkReader struct {
 	data      *view
 	zstd      *zstd.Decoder
 
-	chunk    int64 // that is in progress; -1 none
+	chunk    int64 // the current chunk; -1: none
 	from, to int64 // its values
 	starts   []int32
 	raw      []byte
 	held     int64
 }
 
-// room makes raw n bytes long, of any content.
+// room resizes raw to n bytes of undefined content.
 func (r *chunkReader) room(n int) (err error) {
 	if cap(r.raw) < n {
 		r.raw = nil
@@ -68,7 +68,7 @@ func (r *chunkReader) room(n int) (err error) {
 	return nil
 }
 
-// shrink releases a long chunk.
+// shrink releases the memory of a long chunk.
 func (r *chunkReader) shrink() {
 	if r == nil {
 		return
@@ -101,7 +101,7 @@ func (r *chunkReader) at(ctx context.Context, i int64) ([]byte, error) {
 	return r.raw[r.starts[k]:r.starts[k+1]], nil
 }
 
-// open goes to the chunk of value i.
+// open decompresses the chunk of value i.
 func (r *chunkReader) open(ctx context.Context, i int64) error {
 	chunk, err := r.find(ctx, i)
 	if err != nil {
@@ -133,7 +133,7 @@ func (r *chunkReader) open(ctx context.Context, i int64) error {
 	return at(start, r.block(in))
 }
 
-// find looks for the chunk of value i, from the one in progress on, and notes what values it has.
+// find returns the chunk of value i, and sets from and to to its values. It searches from the current chunk on.
 func (r *chunkReader) find(ctx context.Context, i int64) (int64, error) {
 	if r.first == nil {
 		chunk := i >> r.c.shift
@@ -156,7 +156,7 @@ func (r *chunkReader) find(ctx context.Context, i int64) (int64, error) {
 		} else {
 			high = mid
 		}
-		if low == r.chunk+1 && r.chunk >= 0 { // most often it is the next one
+		if low == r.chunk+1 && r.chunk >= 0 { // usually it is the next one
 			if next, err := r.first.at(ctx, low+1); err != nil || next > i {
 				high = low + 1
 			}
@@ -177,7 +177,7 @@ func (r *chunkReader) find(ctx context.Context, i int64) (int64, error) {
 	return low, nil
 }
 
-// offset stores the offset of a value in starts; sum is that offset.
+// offset appends the offset sum to starts.
 func (r *chunkReader) offset(in *codec.Input, sum int64) {
 	if in.Err() == nil && (sum < 0 || sum > int64(r.c.longest)) {
 		in.Fail("value at %d of a chunk of at most %d bytes", sum, r.c.longest)
@@ -309,7 +309,7 @@ func (r *chunkReader) groups(in *codec.Input, n int) {
 	}
 }
 
-// packed reads n differences of a number of bits.
+// packed reads n differences of equal width.
 func (r *chunkReader) packed(in *codec.Input, n int) {
 	bits := int(in.U8())
 	if bits > 32 {

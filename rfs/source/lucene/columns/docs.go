@@ -6,8 +6,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene/codec"
 )
 
-// Docs is the set of documents that have a value in a column, read in pages and best in rising order. It belongs to one
-// goroutine.
+// Docs is the set of documents that have a value in a column, read in pages, fastest in ascending order. It belongs to one goroutine.
 type Docs struct {
 	maxDoc int32
 	all    bool
@@ -16,7 +15,7 @@ type Docs struct {
 	old    *Reader // of Lucene 4 and 5, if the values determine it
 }
 
-// NewDocs starts to read the set of a column; nothing is fetched before the first Fill.
+// NewDocs returns the set of a column; nothing is fetched before the first Fill.
 func (e *Entry) NewDocs(data Data, maxDoc int32) (*Docs, error) {
 	d := &Docs{maxDoc: maxDoc}
 	if d.all, d.none = e.Everywhere(maxDoc); d.all || d.none {
@@ -31,7 +30,7 @@ func (e *Entry) NewDocs(data Data, maxDoc int32) (*Docs, error) {
 	return d, err
 }
 
-// blockSet returns the set of a column of Lucene 7 and later that some documents have a value in.
+// blockSet returns the set of a column of Lucene 7 and later in which some documents have a value.
 func (e *Entry) blockSet(data Data, maxDoc int32) (*blockSet, error) {
 	s := e.set
 	if s.off < 0 || s.size < 0 || s.off > data.Size() || s.size > data.Size()-s.off || e.Docs > int64(maxDoc) {
@@ -40,8 +39,8 @@ func (e *Entry) blockSet(data Data, maxDoc int32) (*blockSet, error) {
 	return newBlockSet(e, data, maxDoc), nil
 }
 
-// Fill sets the bits of the documents that have a value, of those from on, and clears the others: bit d%64 of word
-// (d-from)/64. from is a multiple of 64. The whole set was checked when the last documents were filled in after all others.
+// Fill sets the bits of the documents that have a value and clears the others: document d is bit d%64 of word (d-from)/64. from must be a
+// multiple of 64. Once the last documents have been filled after all others, the whole set has been checked.
 func (d *Docs) Fill(ctx context.Context, from int32, words []uint64) error {
 	clear(words)
 	end := min(int64(from)+64*int64(len(words)), int64(d.maxDoc))

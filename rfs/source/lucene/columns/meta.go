@@ -1,6 +1,5 @@
-// Package columns reads doc values: for each field of a segment the values of all documents,
-// as a column in the file .dvd, described in .dvm. It knows the formats of Lucene 4.5 and later
-// and Elasticsearch's own for time series and logs.
+// Package columns reads doc values: for each field of a segment the values of all documents, as a column in the file .dvd, described in
+// .dvm. It reads the formats of Lucene 4.5 and later, and Elasticsearch's own for time series and logs.
 package columns
 
 import (
@@ -45,7 +44,7 @@ and ES95TSDBDocValuesMetadata v8 (9.5), little-endian: tsdbWalker. Other formats
 
 Lucene45, 49 and 410ValuesMetadata, DiskDocValuesMetadata, Lucene50 and 54DocValuesMetadata: oldWalker.
 
-The set of documents that have a value lies in the .dvd file (blockSet).
+The set of documents that have a value is in the .dvd file (blockSet).
 */
 
 // Kind is the type of a column.
@@ -53,7 +52,7 @@ type Kind uint8
 
 // The types of columns, as .dvm numbers them.
 const (
-	Numeric       Kind = iota // one number a document
+	Numeric       Kind = iota // one number per document
 	Binary                    // one string of bytes a document
 	Sorted                    // one of a sorted list of terms
 	SortedSet                 // several of a sorted list of terms
@@ -63,29 +62,29 @@ const (
 // Field holds the properties of a field that are needed to read its column.
 type Field struct {
 	SkipIndex  bool // it has a skip index
-	Compressed bool // it has the attribute that states that Lucene80 compresses its binary values
-	Sorts      bool // the segment is sorted by it first, in rising order
-	Unwanted   bool // its column is passed over
+	Compressed bool // its attributes state that Lucene80 compresses its binary values
+	Sorts      bool // the segment is sorted by it first, in ascending order
+	Unwanted   bool // its column is not returned
 }
 
 // Entry describes one column: which documents have values, and where the values are.
 type Entry struct {
 	Kind   Kind
 	Docs   int64 // documents that have a value
-	Values int64 // all values; of a sorted column ordinals
+	Values int64 // all values; in a sorted column, all ordinals
 	le     bool
 
 	set       docSet
 	numbers   numbers
-	addresses *sequence // where the values of each document start; nil: one value each
+	addresses *sequence // start of the values of each document; nil: one value each
 	terms     *terms    // of sorted columns
 	blobs     *blobs
 
 	old *oldColumn // of Lucene 4 and 5
-	err error      // the column has a form that is unknown
+	err error      // the form of the column is unknown
 }
 
-// docSet is the place of the set of documents in .dvd.
+// docSet is the location of the set of documents in .dvd.
 type docSet struct {
 	off, size int64 // off -2 no document, -1 all documents
 	rankPower int8  // -1: no rank tables
@@ -105,7 +104,7 @@ func Known(format string) bool {
 	return false
 }
 
-// Files returns how the names of the files of a per-field format end: of its metadata, and of its values.
+// Files returns the extensions of the metadata and the data file of a per-field format.
 func Files(format string) (meta, data string) {
 	if format == "Disk" {
 		return ".dvdm", ".dvdd"
@@ -198,7 +197,7 @@ func (w *walker) entries(body func(f Field, e *Entry), field func(number int32) 
 	return out, in.Err()
 }
 
-// kind reads the type of a column and passes over its skip index.
+// kind reads the type of a column and skips its skip index.
 func (w *walker) kind(f Field, skips, counts bool) Kind {
 	k := w.in.U8()
 	if skips && f.SkipIndex {
@@ -299,7 +298,7 @@ func (w *walker) binary(f Field, e *Entry) {
 	}
 }
 
-// lz4Chunks reads where the compressed chunks of binary values of Lucene 8 are.
+// lz4Chunks reads the location of the compressed chunks of binary values of Lucene 8.
 func (w *walker) lz4Chunks(b *blobs, docs int64) {
 	in := w.in
 	addresses := &sequence{off: in.I64(), le: w.le}
@@ -325,7 +324,7 @@ func (w *walker) sorted(e *Entry) {
 	w.terms(e)
 }
 
-// ordinals reads where Lucene 7 and 8 keep ordinals.
+// ordinals reads the location of the ordinals in Lucene 7 and 8.
 func (w *walker) ordinals(e *Entry) {
 	e.numbers = numbers{form: formPacked, bits: w.in.U8(), factor: 1, off: w.in.I64(), size: w.in.I64(), values: e.Values}
 }
@@ -371,7 +370,7 @@ func (w *walker) terms(e *Entry) {
 	in.Take(32)
 }
 
-// blocks is ceil(n / 2^shift).
+// blocks returns ceil(n / 2^shift).
 func blocks(in *codec.Input, n int64, shift int32) int64 {
 	if n < 0 || shift < 0 || shift > 30 {
 		in.Fail("%d terms in blocks of 2^%d", n, shift)

@@ -19,10 +19,10 @@ const (
 	formOldBlocks             // blocks of Lucene 4.5
 )
 
-// numbers describes where the numbers of a column are.
+// numbers describes the location and the form of the numbers of a column.
 type numbers struct {
 	form      form
-	values    int64 // how many; -1 when it is not said
+	values    int64 // their number; -1: unknown
 	off, size int64
 	shift     int32 // blocks of 2^shift
 
@@ -30,8 +30,8 @@ type numbers struct {
 	min, factor int64
 	table       []int64
 
-	blocks   *packedSequence // formOldBlocks: how many and how large
-	index    *sequence       // formTSDB: where blocks start
+	blocks   *packedSequence // formOldBlocks: their number and size
+	index    *sequence       // formTSDB: offsets of the blocks
 	ranges   *sequence
 	stages   []byte
 	ordinals bool
@@ -46,7 +46,7 @@ A block of formBlocks, of 2^shift values:
 	u8 bits | i64 min | bits > 0: i32 length, that many bytes, a DirectReader array
 */
 
-// numberReader gives the numbers of a column by their index, which best does not fall.
+// numberReader returns the numbers of a column by index, fastest in ascending order.
 type numberReader struct {
 	n    *numbers
 	data *view // the values
@@ -55,13 +55,13 @@ type numberReader struct {
 	index, ranges *sequenceReader
 	decoder       *tsdbDecoder
 	old           *oldBlockReader
-	block         int64 // that is in progress; -1 none
-	start, end    int64 // of the block in the file, formBlocks: end is the start of the next
+	block         int64 // the current block; -1: none
+	start, end    int64 // formBlocks: offsets of the block in the file
 	bits          int
 	min           int64
-	body          int64 // where its packed values start
-	ordinal       int64 // formRanges: the ordinal of the last answer
-	next          int64 // formRanges: the first document of the following one
+	body          int64 // offset of its packed values
+	ordinal       int64 // formRanges: the ordinal returned last
+	next          int64 // formRanges: the first document of the next ordinal
 }
 
 func newNumberReader(n *numbers, data Data, le bool, ordinals int64) *numberReader {
@@ -80,7 +80,7 @@ func newNumberReader(n *numbers, data Data, le bool, ordinals int64) *numberRead
 	return r
 }
 
-// at is number i; doc is the document that it belongs to.
+// at returns number i; doc is the document that it belongs to.
 func (r *numberReader) at(ctx context.Context, i int64, doc int32) (int64, error) {
 	if i < 0 || r.n.values >= 0 && i >= r.n.values {
 		return 0, codec.Errorf(r.n.off, "value %d of %d", i, r.n.values)
@@ -189,7 +189,7 @@ func (r *numberReader) tsdb(ctx context.Context, i int64) (int64, error) {
 	return r.decoder.out[i&(1<<r.n.shift-1)], nil
 }
 
-// ranged finds the ordinal of a document: ordinals rise with the documents.
+// ranged returns the ordinal of a document; ordinals ascend with the documents.
 func (r *numberReader) ranged(ctx context.Context, doc int64) (int64, error) {
 	n := r.n.ranges.meta.Len() - 1
 	if doc < r.next && r.next > 0 {

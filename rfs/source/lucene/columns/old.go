@@ -8,7 +8,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene/codec"
 )
 
-// maxFile bounds places in a file, so that sums of them do not overflow.
+// maxFile bounds offsets in a file, so that sums of them do not overflow.
 const maxFile = 1 << 56
 
 /*
@@ -20,7 +20,7 @@ type packedSequence struct {
 	n       int64
 	version int32
 	shift   int32
-	ends    bool // the first value, 0, is left out
+	ends    bool // the first value, 0, is omitted
 }
 
 type packedBlock struct {
@@ -33,7 +33,8 @@ type packedBlock struct {
 // maxPackedHead bounds the head of a block.
 const maxPackedHead = 10 + 4 + 5
 
-// nextHead returns the start of the block that follows the blocks in read (the first is at off), and at most the given number of its bytes.
+// nextHead returns the offset of the block that follows the blocks in read (the first is at off), and an input of at most most of its
+// bytes.
 func (p *packedSequence) nextHead(ctx context.Context, data *view, off int64, read []packedBlock, most int64) (at int64, in *codec.Input, err error) {
 	at = off
 	if n := len(read); n > 0 {
@@ -47,7 +48,7 @@ func (p *packedSequence) nextHead(ctx context.Context, data *view, off int64, re
 	return at, codec.NewInput(head), nil
 }
 
-// packedAt is value i; the heads of the blocks up to it are read once.
+// packedAt returns value i; the heads of the blocks up to it are read once.
 func (s *sequenceReader) packedAt(ctx context.Context, i int64) (int64, error) {
 	p := s.packed
 	if i < 0 || i >= p.n {
@@ -109,14 +110,14 @@ oldTerms are the terms of a sorted column: in sequence, or in blocks of 16 with 
 	VInt length, first term | 15 bytes d, or when the first is 0xFF 0xFF and 15 i16 d | the others
 	each other: u8 prefix, which it shares with the first term, d+1 bytes
 
-Before Lucene 4.10 each term of a block: VInt prefix, which it shares with the term before, VInt n, n bytes.
+Before Lucene 4.10 each term of a block: VInt prefix, which it shares with the preceding term, VInt n, n bytes.
 */
 type oldTerms struct {
 	blobs
 	n        int64
 	prefixes bool
 	block    int64 // terms of a block
-	chained  bool  // prefixes are shared with the term before
+	chained  bool  // prefixes are shared with the preceding term
 }
 
 const (
@@ -128,7 +129,7 @@ type oldTermReader struct {
 	t         *oldTerms
 	data      *view
 	addresses *sequenceReader
-	block     int64 // that is in progress; -1 none
+	block     int64 // the current block; -1: none
 	terms     [][]byte
 	ends      []int
 	bytes     []byte
@@ -194,12 +195,12 @@ func (r *oldTermReader) open(ctx context.Context, block int64) error {
 	return at(r.t.off+start, in.Err())
 }
 
-// termHead bounds the bytes of a term in a block that are not its own.
+// termHead bounds the overhead of a term in a block, in bytes.
 const termHead = 10
 
-// chain reads n terms that share prefixes with the term before.
+// chain reads n terms that share prefixes with the preceding term.
 func (r *oldTermReader) chain(in *codec.Input, n, longest int) {
-	from, size := 0, 0 // of the term before
+	from, size := 0, 0 // of the preceding term
 	for i := 0; i < n && in.Err() == nil; i++ {
 		prefix := int(in.VInt())
 		suffix := in.Take(int(in.VInt()))
@@ -236,7 +237,7 @@ func (r *oldTermReader) unfold(in *codec.Input, n int, longest int64) {
 	}
 }
 
-// lengths returns, for all terms except the first, the lengths of the suffixes that they do not share.
+// lengths returns the lengths of the suffixes of all terms except the first.
 func (r *oldTermReader) lengths(in *codec.Input) (out [oldBlock - 1]int) {
 	small := in.Take(oldBlock - 1)
 	if small == nil {
@@ -257,7 +258,7 @@ func (r *oldTermReader) lengths(in *codec.Input) (out [oldBlock - 1]int) {
 	return out
 }
 
-// at is value i, of values that lie in sequence.
+// at returns value i of values stored in sequence.
 func (b *blobs) at(ctx context.Context, data *view, places *sequenceReader, i int64) ([]byte, error) {
 	if places == nil {
 		if b.shortest < 0 || b.shortest > maxBinary || b.shortest != b.longest {
@@ -340,7 +341,7 @@ func (r *Reader) advanceOld(ctx context.Context, doc int32) (int, error) {
 	return r.count, nil
 }
 
-// openOld finds the set of documents, when it is stated apart from the values.
+// openOld opens the set of documents if it is stored apart from the values.
 func (r *Reader) openOld() error {
 	old := r.e.old
 	switch {

@@ -14,7 +14,7 @@ BLOCKS(n), n values in blocks of 2^shift, in the .dvd file of Lucene 4.5 to 4.8:
 A plain block has min 0. LONG is a VLong of at most 9 bytes, the last of which has 8 bits.
 */
 
-// oldBlockReader reads the values of a BLOCKS; the heads of the blocks up to the one asked for are read once.
+// oldBlockReader reads the values of a BLOCKS; the heads of the blocks up to the requested one are read once.
 type oldBlockReader struct {
 	*packedSequence
 	off    int64

@@ -31,14 +31,14 @@ plain header), 5.0 (Lucene50) and 5.4 to 6 (Lucene54), big-endian. Fields follow
 	      4 one value (50, 54): i64 | 5 sparse (54): u8, part NUM of the documents that have a value
 	      i64 end
 	45    NUM is VInt form | i64 missing | VInt packed version | i64 off | VLong values | VInt block size
-	      0 lists: PACKED(values), where each list ends; others: BLOCKS | 1 divided: i64 min, i64 divisor: BLOCKS
+	      0 lists: PACKED(values), the end of each list; others: BLOCKS | 1 divided: i64 min, i64 divisor: BLOCKS
 	      2 table: VInt n, n of i64: packed values of as many bits as n-1 takes
 	BIN   VInt form | i64 missing | VInt shortest | VInt longest | VLong values | i64 off
 	      0 equally long | 1: i64 addresses; 54: VInt shift, MONO(values+1), i64 end; else VInt packed version, VInt block size
 	      2 shared prefixes, in blocks of 16: i64 addresses, VInt packed version, VInt block size, i64 reverse index
-	      45: form 1 is PACKED(values), where each value ends; 45, 49: form 2 starts with VInt terms of a block, has no reverse index
+	      45: form 1 is PACKED(values), the end of each value; 45, 49: form 2 starts with VInt terms of a block, has no reverse index
 
-Numbers, sets and lists are kept for each document, also of those that have none (form 5 of NUM apart).
+Numbers, sets and lists are stored for each document, even if it has no value (except in form 5 of NUM).
 */
 type oldWalker struct {
 	*walker
@@ -47,16 +47,16 @@ type oldWalker struct {
 
 // oldColumn holds the properties that only columns of Lucene 4 and 5 have.
 type oldColumn struct {
-	missing  int64     // where the bitmap of documents is; setAll, setNone
-	docs     *sequence // the documents that have a value, when there are few
+	missing  int64     // offset of the bitmap of documents, or setAll, setNone
+	docs     *sequence // the documents that have a value, if they are few
 	count    int64     // of docs
-	ordinals bool      // a negative number is none
+	ordinals bool      // a negative number means no value
 	sets     [][]int64 // a document's number selects a set
 	terms    *oldTerms
 }
 
 var oldGenerations = map[string]int{
-	"DiskDocValuesMetadata":     gen45, // which mappings of Elasticsearch 1.0 to 1.3 could ask for
+	"DiskDocValuesMetadata":     gen45, // mappings of Elasticsearch 1.0 to 1.3 could select it
 	"Lucene45ValuesMetadata":    gen45,
 	"Lucene49ValuesMetadata":    gen49,
 	"Lucene410ValuesMetadata":   gen410,
@@ -75,10 +75,10 @@ const (
 var newestOld = map[int]int32{gen45: 2, 50: 1}
 
 const (
-	singles45 = 1 // the version of Lucene45 since which sorted sets may have one value each
-	footed45  = 2 // that since which its files have a footer
+	singles45 = 1 // since this version of Lucene45, sorted sets may have one value each
+	footed45  = 2 // since this version its files have a footer
 
-	leastBlock45 = 1 << 12 // values of a block, whose head the reader keeps; writers use 16,384
+	leastBlock45 = 1 << 12 // minimum values of a block, since the reader keeps its head; writers use 16,384
 
 	maxTable    = 256
 	maxOldBlock = 1 << 27
@@ -170,7 +170,7 @@ func (w *oldWalker) sets(e *Entry) {
 	}
 }
 
-// most bounds the length of a table.
+// most returns the length n of a table, or 0 and a failure if it is out of bounds.
 func (w *oldWalker) most(n int32) int32 {
 	if w.in.Err() != nil || n < 0 || n > maxTable {
 		w.in.Fail("table of %d", n)
@@ -276,7 +276,7 @@ func (w *oldWalker) numbers(e *Entry, form int32) {
 	n.bits = uint8(width)
 }
 
-// lists reads a NUM of where the values of each document start.
+// lists reads a NUM with the start of the values of each document.
 func (w *oldWalker) lists(e *Entry) {
 	if w.gen == gen45 {
 		w.ends(e)
@@ -301,13 +301,13 @@ func (w *oldWalker) lists(e *Entry) {
 	s.size = in.I64() - s.off
 }
 
-// bounds reads the metadata of a PACKED of where n parts start and the last ends. Before Lucene 4.9 the first, 0, is left out.
+// bounds reads the metadata of a PACKED with the n+1 bounds of n parts. Before Lucene 4.9 the first, 0, is omitted.
 func (w *oldWalker) bounds(n int64) *packedSequence {
 	version, size := w.in.VInt(), w.in.VInt()
 	return w.packed(n+1, version, size, w.gen == gen45)
 }
 
-// packed makes a PACKED of n values; ends states that the first, 0, is left out.
+// packed returns a PACKED of n values; ends states that the first, 0, is omitted.
 func (w *oldWalker) packed(n int64, version, size int32, ends bool) *packedSequence {
 	if w.in.Err() != nil || version < 0 || version > 2 || n < 0 || size < 64 || size > maxOldBlock || bits.OnesCount32(uint32(size)) != 1 {
 		w.in.Fail("%d values in packed blocks of %d, version %d", n, size, version)
@@ -386,7 +386,7 @@ func WithoutID(name string) bool {
 // footed reports whether a .dvm file ends with a footer.
 func (w *walker) footed() bool { return w.gen != gen45 || w.version >= footed45 }
 
-// blocked reads what follows in a NUM of Lucene 4.5.
+// blocked reads the rest of a NUM of Lucene 4.5.
 func (w *oldWalker) blocked(e *Entry, form int32) {
 	in, n := w.in, &e.numbers
 	version := in.VInt()
@@ -417,7 +417,7 @@ func (w *oldWalker) blocked(e *Entry, form int32) {
 	}
 }
 
-// ends reads a NUM of Lucene 4.5 of where the values of each document end.
+// ends reads a NUM of Lucene 4.5 with the end of the values of each document.
 func (w *oldWalker) ends(e *Entry) {
 	in := w.in
 	if form := in.VInt(); in.Err() == nil && form != 0 {

@@ -6,19 +6,18 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene/codec"
 )
 
-// blobs describes where the values of a binary column are: in sequence, or in chunks.
+// blobs describes the location of the values of a binary column: in sequence, or in chunks.
 type blobs struct {
 	off, size         int64
 	shortest, longest int32
-	addresses         *sequence // nil: all are equally long
-	chunks            *chunks   // nil: they are not compressed
+	addresses         *sequence // nil: all values have the same length
+	chunks            *chunks   // nil: the values are not compressed
 }
 
-// maxBinary bounds one binary value.
+// maxBinary bounds the length of one binary value.
 const maxBinary = 256 << 20
 
-// Reader gives the values of a column document by document, best in rising order. It belongs
-// to one goroutine.
+// Reader returns the values of a column document by document, fastest in ascending order. It belongs to one goroutine.
 type Reader struct {
 	e      *Entry
 	maxDoc int32
@@ -37,11 +36,11 @@ type Reader struct {
 	places    *sequenceReader // of binary values
 	chunks    *chunkReader
 	old       *oldTermReader
-	set       []int64 // the values of the document, where a table has them
+	set       []int64 // the values of the document if they come from a table
 }
 
-// NewReader starts to read a column of a segment of maxDoc documents out of its .dvd file;
-// nothing is fetched before the first Advance. Its error states that the column has a form that is unknown.
+// NewReader returns a Reader of the column of a segment of maxDoc documents; data is its .dvd file. Nothing is fetched before the first
+// Advance. It returns an error if the form of the column is unknown.
 func (e *Entry) NewReader(data Data, maxDoc int32) (*Reader, error) {
 	if e.err != nil {
 		return nil, e.err
@@ -76,8 +75,7 @@ func (e *Entry) NewReader(data Data, maxDoc int32) (*Reader, error) {
 	return r, nil
 }
 
-// Everywhere reports whether all of maxDoc documents have a value, and whether none has;
-// otherwise the set must be read.
+// Everywhere reports whether all of maxDoc documents have a value, and whether none has; if neither, the set must be read.
 func (e *Entry) Everywhere(maxDoc int32) (all, none bool) {
 	if e.old != nil {
 		return e.old.everywhere(e, maxDoc)
@@ -85,7 +83,7 @@ func (e *Entry) Everywhere(maxDoc int32) (all, none bool) {
 	return e.set.off == setAll && e.Docs == int64(maxDoc), e.set.off == setNone && e.Docs == 0
 }
 
-// Advance goes to a document and reports how many values it has.
+// Advance moves to a document and returns the number of its values.
 func (r *Reader) Advance(ctx context.Context, doc int32) (int, error) {
 	if doc < 0 || doc >= r.maxDoc {
 		return 0, codec.Errorf(-1, "document %d of %d", doc, r.maxDoc)
@@ -127,7 +125,7 @@ func (r *Reader) Advance(ctx context.Context, doc int32) (int, error) {
 	return r.count, nil
 }
 
-// open finds the set of documents.
+// open opens the set of documents.
 func (r *Reader) open() error {
 	if r.opened {
 		return nil
@@ -143,7 +141,7 @@ func (r *Reader) open() error {
 	return nil
 }
 
-// Number is value i of the document: a number, or in sorted columns an ordinal.
+// Number returns value i of the document: a number, or an ordinal in sorted columns.
 func (r *Reader) Number(ctx context.Context, i int) (int64, error) {
 	if i < 0 || i >= r.count || r.numbers == nil {
 		return 0, codec.Errorf(-1, "value %d of %d of document %d", i, r.count, r.doc)
@@ -154,7 +152,7 @@ func (r *Reader) Number(ctx context.Context, i int) (int64, error) {
 	return r.numbers.at(ctx, r.begin+int64(i), r.doc)
 }
 
-// Bytes is value i of the document in a sorted or binary column, valid until the next call.
+// Bytes returns value i of the document in a sorted or binary column, valid until the next call.
 func (r *Reader) Bytes(ctx context.Context, i int) ([]byte, error) {
 	if r.terms != nil || r.old != nil {
 		ordinal, err := r.Number(ctx, i)
@@ -175,7 +173,7 @@ func (r *Reader) Bytes(ctx context.Context, i int) ([]byte, error) {
 	return r.e.blobs.at(ctx, r.bytes, r.places, r.begin)
 }
 
-// Shrink releases the memory of long values, which are read again when they are asked for.
+// Shrink releases the memory of long values, which are read again when needed.
 func (r *Reader) Shrink() {
 	r.bytes.shrink()
 	r.chunks.shrink()

@@ -9,7 +9,7 @@ import (
 )
 
 /*
-The set of documents that have a value, in .dvd at the place that .dvm states. Blocks of
+The set of documents that have a value, in .dvd at the offset that .dvm states. Blocks of
 65536 documents, in the byte order of the file:
 
 	u16 block | u16 cardinality-1 |
@@ -26,22 +26,22 @@ const (
 	setSentinel = 0x7FFF
 )
 
-// presence is a set of documents that is read from the file as it is asked for, best in rising order.
+// presence is a set of documents that is read from the file on demand, fastest in ascending order.
 type presence interface {
-	// seek reports whether a document is in the set, and how many before it are.
+	// seek reports whether a document is in the set, and returns the number of earlier documents in it.
 	seek(ctx context.Context, doc int32) (has bool, rank int64, err error)
 }
 
-// blockSet is a set in blocks; one of them is held.
+// blockSet is a set in blocks, of which it holds one.
 type blockSet struct {
 	data   *view
 	le     bool
 	rank   int8
 	maxDoc int32
-	docs   int64 // that the set states to have; -1: unknown
+	docs   int64 // the stated number of documents; -1: unknown
 
-	next   int64 // where the block after the one at hand starts
-	block  int32 // at hand; -1: none yet
+	next   int64 // offset of the block after the current one
+	block  int32 // the current block; -1: none
 	before int64 // documents in the blocks before it
 	count  int64 // in it
 	ended  bool
@@ -73,7 +73,7 @@ func (s *blockSet) seek(ctx context.Context, doc int32) (bool, int64, error) {
 	return w&mask != 0, s.before + int64(s.ranks[doc&(setBlock-1)>>6]) + int64(bits.OnesCount64(w&(mask-1))), nil
 }
 
-// open goes to the last block that is not behind b.
+// open moves to the last block that is not after b.
 func (s *blockSet) open(ctx context.Context, b int32) error {
 	if b < s.block {
 		s.rewind()
@@ -104,7 +104,7 @@ func (s *blockSet) open(ctx context.Context, b int32) error {
 		}
 		s.before, s.count = s.before+s.count, int64(n)
 		if err := s.load(ctx, number, n); err != nil {
-			s.block = -1 // nothing is at hand
+			s.block = -1 // no block is held
 			return err
 		}
 		s.block = number
@@ -176,7 +176,7 @@ func (s *blockSet) load(ctx context.Context, number, n int32) error {
 	return s.countWords(at, n, last)
 }
 
-// countWords notes the ranks of the block at hand, and checks how many documents it has.
+// countWords sets the ranks of the current block, and checks the number of its documents.
 func (s *blockSet) countWords(at int64, n int32, last int64) error {
 	sum := int32(0)
 	for i, w := range s.words {
@@ -192,7 +192,7 @@ func (s *blockSet) countWords(at int64, n int32, last int64) error {
 	return nil
 }
 
-// bitmapSet is one bit per document (Lucene 4 and 5). It does not count.
+// bitmapSet is one bit per document (Lucene 4 and 5). Its rank is always 0.
 type bitmapSet struct{ data *view }
 
 func (s bitmapSet) seek(ctx context.Context, doc int32) (bool, int64, error) {
@@ -203,14 +203,14 @@ func (s bitmapSet) seek(ctx context.Context, doc int32) (bool, int64, error) {
 	return p[0]>>(doc&7)&1 != 0, 0, nil
 }
 
-// listSet is the list of the documents in rising order (Lucene 5).
+// listSet is the list of the documents in ascending order (Lucene 5).
 type listSet struct {
 	docs   *sequenceReader
 	n      int64
 	maxDoc int32
 
 	i    int64 // of doc
-	doc  int64 // at hand; n documents later maxDoc
+	doc  int64 // the current document; maxDoc after the last
 	held bool
 }
 

@@ -11,10 +11,10 @@ import (
 The terms of a sorted column, in blocks of 2^shift:
 
 	VInt length, first term | the others
-	others, compressed: VInt n, LZ4 of n bytes with the first term as dictionary; nothing at all
-	                    when there is only one term
+	others, compressed: VInt n, LZ4 of n bytes with the first term as dictionary; nothing
+	                    if the block has only one term
 	each other: u8 low nibble prefix p, high nibble suffix-1 s; p = 15: + VInt; s = 15: + VInt;
-	            the suffix bytes; the prefix is that of the term before
+	            the suffix bytes; the prefix is shared with the preceding term
 */
 type terms struct {
 	n            int64
@@ -26,21 +26,21 @@ type terms struct {
 	off, size    int64
 }
 
-// maxTerm bounds a term; writers reject terms of more than 32,766 bytes.
+// maxTerm bounds the length of a term; writers reject terms of more than 32,766 bytes.
 const maxTerm = 1 << 16
 
-// maxTermShift bounds the blocks of terms; writers use 4 and 6.
+// maxTermShift bounds the shift of blocks of terms; writers use 4 and 6.
 const maxTermShift = 8
 
-// termReader gives the terms by their ordinals, which best do not fall.
+// termReader returns the terms by ordinal, fastest in ascending order.
 type termReader struct {
 	t         *terms
 	addresses *sequenceReader
 	data      *view
-	ordinal   int64  // of term; -1 none
-	term      []byte // the last answer
+	ordinal   int64  // of term; -1: none
+	term      []byte // the term returned last
 	rest      codec.Input
-	place     int64 // of the block in the file
+	place     int64 // offset of the block in the file
 	raw       []byte
 }
 
@@ -68,7 +68,7 @@ func (r *termReader) at(ctx context.Context, ordinal int64) ([]byte, error) {
 	return r.term, nil
 }
 
-// open goes to the first term of a block.
+// open moves to the first term of a block.
 func (r *termReader) open(ctx context.Context, block int64) error {
 	r.ordinal = -1
 	start, err := r.addresses.at(ctx, block)
@@ -133,7 +133,7 @@ func (r *termReader) unpack(in *codec.Input) error {
 	return nil
 }
 
-// next makes the following term of the block out of the one before.
+// next decodes the next term of the block.
 func (r *termReader) next() error {
 	in := &r.rest
 	token := in.U8()

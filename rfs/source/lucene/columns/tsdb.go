@@ -11,18 +11,18 @@ import (
 /*
 A block of 2^shift values of Elasticsearch's formats; the last block is filled up.
 
-	ordinals   VLong v, whose trailing ones say how: 0 all are v>>1; 1 v>>2 for VInt n values,
+	ordinals   VLong v, whose trailing ones are the form: 0 all are v>>1; 1 v>>2 for VInt n values,
 	           then that plus a zig-zag VLong; 2 PACKED; 3 v>>4 VLong that repeat
 	else, ES819  VInt bits<<3|token, [bits>0: PACKED], [token&1: VLong factor-2],
 	           [token&2: zig-zag VLong offset], [token&4: zig-zag VLong first of the deltas]
 	pipelines  u8 (more than 8 stages: i16) mask of the stages that apply, the last stage:
-	           VInt bits, [bits>0: PACKED]; then what the other stages note, the last first:
+	           VInt bits, [bits>0: PACKED]; then the data of the other stages, the last first:
 	           delta         zig-zag VLong first
 	           offset        zig-zag VLong offset
 	           factor        VLong factor-2
-	           split delta   VInt k, k VInt places, k+1 zig-zag VLong: deltas start anew there
-	           decimal       u8 e, u8 f, VInt n, n of (VInt place, i64 value): values are v * (10^f * 10^-e)
-	                         as doubles, except for those places; doubles in the form that sorts as integers
+	           split delta   VInt k, k VInt indices, k+1 zig-zag VLong: deltas restart there
+	           decimal       u8 e, u8 f, VInt n, n of (VInt index, i64 value): values are v * (10^f * 10^-e)
+	                         as doubles, except at these indices; doubles in the form that sorts as integers
 
 	PACKED     bits <= 32: parts of 128 values (packed128); 40, 48, 56: that many bits each,
 	           little-endian; 64: i64 each
@@ -150,7 +150,7 @@ func (d *tsdbDecoder) offset(in *codec.Input) {
 	}
 }
 
-// deltas turns differences into values; the first is a difference from sum.
+// deltas replaces differences by values; the first is a difference to sum.
 func (*tsdbDecoder) deltas(v []int64, sum int64) {
 	for i := range v {
 		sum += v[i]
@@ -180,7 +180,7 @@ func (d *tsdbDecoder) splitDeltas(in *codec.Input) {
 	}
 }
 
-// maxPower bounds the powers of ten, which are exact up to it.
+// maxPower is the maximum exponent up to which powers of ten are exact.
 const maxPower = 22
 
 func (d *tsdbDecoder) decimals(in *codec.Input) {
@@ -204,7 +204,7 @@ func (d *tsdbDecoder) decimals(in *codec.Input) {
 	}
 }
 
-// sortable is a double as an integer that sorts like it.
+// sortable returns an integer that sorts like the double v.
 func sortable(v float64) int64 {
 	b := int64(math.Float64bits(v))
 	return b ^ b>>63&math.MaxInt64
@@ -253,11 +253,11 @@ func (d *tsdbDecoder) packed(in *codec.Input, n int) {
 }
 
 /*
-unpack128 undoes the packing of 128 values of 1–32 bits into 2*bits words. A word is divided
+unpack128 unpacks 128 values of 1–32 bits from 2*bits words. A word is divided
 into lanes of 8, 16 or 32 bits, the narrowest in which a value fits (32 from 25 bits on:
 nothing is packed then); the highest lanes of the L words hold the first L values, and so on. In
-each lane values are packed from the highest bit down: first as many whole ones as a lane
-holds, words first, then the rest in what is left of the lanes.
+each lane values are packed from the highest bit down: first as many whole values as a lane
+holds, words first, then the others in the remaining bits of the lanes.
 */
 func unpack128(out *[128]int64, in *[64]uint64, width int) {
 	lane := 32
@@ -306,7 +306,7 @@ func unpack128(out *[128]int64, in *[64]uint64, width int) {
 	}
 }
 
-// laneMask has the lowest n bits of each lane set.
+// laneMask returns a word with the lowest n bits of each lane set.
 func laneMask(lane, n int) uint64 {
 	m := uint64(1)<<n - 1
 	for w := lane; w < 64; w *= 2 {

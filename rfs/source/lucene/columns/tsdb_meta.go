@@ -15,7 +15,7 @@ block shift (else 7): values lie in blocks of 2^shift.
 	NUM      i64 values, i32 docs, [values > 0: i32 index shift s:
 	           -1: the only ordinal is 0
 	           -2: VInt n, i8 shift, MONO(n+1): ordinal k starts at document k of the sequence
-	           else [95, not ordinals: PIPE], MONO(ceil(values/block size)): where blocks start
+	           else [95, not ordinals: PIPE], MONO(ceil(values/block size)): offsets of the blocks
 	         i64 index off, i64 len, i64 values off, i64 len], SET with jumps and rank power
 	PIPE     VInt 1, VInt n, u8 block shift, u8 type (0 long 1 double), n of u8 stage
 
@@ -29,11 +29,11 @@ block shift (else 7): values lie in blocks of 2^shift.
 	                u8 1, u8 bits, i64 off, VLong len; or another u8
 	sorted-set      u8 multi; 0: sorted; 1: sorted-numeric of ordinals, TERMS
 
-TERMS are those of Lucene90. From v5 on the skip index has a file of its own.
+TERMS are as in Lucene90. From v5 on the skip index has a file of its own.
 
-ES87TSDB has no block shift, no compression and no ranges, and other orders: NUM is SET, i64 values, [values > 0: i32
-index shift s (-1: the only ordinal is 0; else MONO), …]; sorted-numeric and sorted-set have i32 docs behind NUM. Its v1 is
-the v7 of the skip index.
+ES87TSDB has no block shift, no compression and no ranges, and orders fields differently: NUM is SET, i64 values, [values > 0: i32
+index shift s (-1: the only ordinal is 0; else MONO), …]; sorted-numeric and sorted-set have i32 docs after NUM. Its v1 has
+the skip index of v7.
 */
 type tsdbWalker struct {
 	*walker
@@ -43,7 +43,7 @@ type tsdbWalker struct {
 	shift     int32
 }
 
-// tsdbVersions are the versions of a codec of .dvm that were released; nil for others.
+// tsdbVersions returns the released versions of a codec of .dvm; nil for others.
 func tsdbVersions(name string) []int32 {
 	switch name {
 	case es87Metadata:
@@ -71,7 +71,7 @@ func newTSDBWalker(w *walker, name, suffix string) (*tsdbWalker, error) {
 	return t, nil
 }
 
-// check bounds the size of blocks; they are made of parts of 128 values.
+// check checks the block size; blocks consist of parts of 128 values.
 func (w *tsdbWalker) check(shift int32) {
 	if shift < 7 || shift > maxTSDBShift {
 		w.in.Fail("values in blocks of 2^%d", shift)
@@ -101,7 +101,7 @@ func (w *tsdbWalker) body(f Field, e *Entry) {
 	}
 }
 
-// several reads where the values of each document start, when one has several.
+// several reads the start of the values of each document, if a document has several.
 func (w *tsdbWalker) several(e *Entry) {
 	if w.old {
 		e.Docs = int64(w.in.I32())
@@ -212,7 +212,7 @@ func (w *tsdbWalker) binary(e *Entry) {
 
 const zstdCompression = 1
 
-// chunks reads where compressed chunks of binary values are.
+// chunks reads the location of the compressed chunks of binary values.
 func (w *tsdbWalker) chunks(b *blobs) {
 	in := w.in
 	addresses, first := &sequence{off: in.I64(), le: true}, &sequence{le: true}
@@ -229,8 +229,7 @@ func (w *tsdbWalker) chunks(b *blobs) {
 	}
 }
 
-// blockBound is the most bytes that a block of 2^shift values takes: 8 each, and what the
-// stages of a pipeline add.
+// blockBound returns the maximum length of a block of 2^shift values: 8 bytes each, and the data of the stages of a pipeline.
 func blockBound(shift int32) int64 { return 8<<shift + 16<<10 }
 
 // tsdbStages: stage numbers of a pipeline. The last stage packs bits.

@@ -17,14 +17,14 @@ import (
 
 Codecs Lucene99FlatVectorsFormatMeta and ES93BFloat16FlatVectorsFormatMeta, version 0, little-endian. The vectors of a field lie
 in sequence in .vec, in the order of their documents: numbers of 1 or 4 bytes, of ES93BFloat16 of 2. The formats that
-quantize vectors or build graphs keep these files beside their own.
+quantize vectors or build graphs keep these files in addition to their own.
 
-.vem of Lucene 9.4 to 9.8 (codecs lucene94HnswVectorsFormatMeta, version 1, and Lucene95HnswVectorsFormatMeta, version 0) has the same, with the
-place of the graph behind that of the vectors (VLong off, VLong len), and the graph behind the documents:
+.vem of Lucene 9.4 to 9.8 (codecs lucene94HnswVectorsFormatMeta, version 1, and Lucene95HnswVectorsFormatMeta, version 0) has the same
+fields, with the location of the graph after the location of the vectors (VLong off, VLong len), and the graph after the documents:
 
 	9.5  VInt connections, VInt levels, of each but the first VInt nodes and each node as a VInt
 	     where there are vectors: i64, VInt shift, MONO(nodes of all levels, of the first n), i64
-	9.4  the same numbers as i32, the nodes of the first level too (not each of them), nothing behind; the dimension is an i32
+	9.4  the same numbers as i32, the number of nodes of the first level, too, and nothing after them; the dimension is an i32
 */
 var vectorFormats = map[string]vectorFormat{
 	"Lucene99FlatVectorsFormatMeta":     {floats: 4},
@@ -36,7 +36,7 @@ var vectorFormats = map[string]vectorFormat{
 // vectorFormat describes the layout of a codec's metadata.
 type vectorFormat struct {
 	version int32
-	floats  int64                    // bytes of a number that is wider than one byte
+	floats  int64                    // bytes of a float
 	graph   func(*codec.Input) int32 // reads a number of the graph; nil if the format has none
 	early   bool                     // Lucene 9.4
 }
@@ -47,11 +47,11 @@ type Vector struct {
 	Floats    bool
 }
 
-// maxDimension bounds the numbers of one vector; Elasticsearch allows 4,096, of bits 32,768.
+// maxDimension bounds the dimension of a vector; Elasticsearch allows 4,096, for bit vectors 32,768.
 const maxDimension = 1 << 16
 
-// ParseVectors returns the vectors of a .vemf or .vem file by field number, each as a column of bytes in .vec. id is the segment's id, "" if
-// it is unknown; field returns the properties of a field, false if it has no vectors.
+// ParseVectors returns the vectors of a .vemf or .vem file by field number, each as a column of bytes in .vec. id is the segment's id, ""
+// if it is unknown; field returns the properties of a field, false if it has no vectors.
 func ParseVectors(b []byte, id, suffix string, field func(number int32) (Vector, bool)) (map[int32]*Entry, error) {
 	in := codec.NewInput(b)
 	h := in.IndexHeader()
@@ -89,7 +89,7 @@ func ParseVectors(b []byte, id, suffix string, field func(number int32) (Vector,
 	return out, in.Err()
 }
 
-// entry reads what the file states of one field.
+// entry reads the entry of one field.
 func (v vectorFormat) entry(in *codec.Input, f Vector) (*Entry, error) {
 	width, encoding := int64(1), in.I32()
 	if f.Floats {
@@ -140,7 +140,7 @@ func (v vectorFormat) entry(in *codec.Input, f Vector) (*Entry, error) {
 	return e, in.Err()
 }
 
-// skipGraph passes what the file states of the graph of n vectors.
+// skipGraph skips the metadata of the graph of n vectors.
 func (v vectorFormat) skipGraph(in *codec.Input, n int64) {
 	v.graph(in)
 	nodes := n

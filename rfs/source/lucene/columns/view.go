@@ -11,12 +11,12 @@ import (
 
 // Data is the file of the values, .dvd.
 type Data interface {
-	// ReadAt returns n bytes from off on, which the caller does not change.
+	// ReadAt returns n bytes at off, which the caller must not change.
 	ReadAt(ctx context.Context, off, n int64) ([]byte, error)
 	Size() int64
 }
 
-// Holder is an optional interface of Data: it bounds what the readers of a file hold together.
+// Holder is an optional interface of Data: it bounds the memory that the readers of a file hold together.
 type Holder interface {
 	// Hold counts n more bytes of long values, or -n fewer. Its error is ErrLong, or wraps it.
 	Hold(n int64) error
@@ -24,17 +24,17 @@ type Holder interface {
 	Page() int64
 }
 
-// ErrLong is values that are longer than what may be held.
+// ErrLong reports values that exceed the memory limit.
 var ErrLong = errors.New("values of columns exceed the length that is read")
 
 const (
-	// pageSize is the number of bytes to request per read of a part of the file, if Data does not state it. Larger reads are counted.
+	// pageSize is the number of bytes to request per read of a part of the file, unless Data is a Holder. Larger reads are counted.
 	pageSize = 256 << 10
 	// maxLong bounds the memory that a reader uses for each part of a file whose Data is not a Holder, in bytes.
 	maxLong = 16 << 20
 )
 
-// hold counts n bytes; was is the number counted before for the same part. It returns the number counted now.
+// hold counts n bytes of a part; was is the number counted for it before. It returns the number counted now.
 func hold(data Data, was, n int64) (int64, error) {
 	if n <= pageSize {
 		n = 0
@@ -54,7 +54,7 @@ func hold(data Data, was, n int64) (int64, error) {
 	return n, nil
 }
 
-// view shows a part of the file, which it reads in pages as places in it are asked for.
+// view reads a part of the file in pages, on demand.
 type view struct {
 	data     Data
 	from, to int64 // the part
@@ -79,7 +79,7 @@ func newView(data Data, off, size int64) *view {
 	return v
 }
 
-// at returns n bytes from off of the file on, valid until the next call.
+// at returns n bytes at offset off of the file, valid until the next call.
 func (v *view) at(ctx context.Context, off, n int64) ([]byte, error) {
 	if off < v.from || n < 0 || off > v.to || n > v.to-off {
 		return nil, codec.Errorf(off, "%d bytes wanted of a part from %d to %d of the file", n, v.from, v.to)
@@ -104,7 +104,7 @@ func (v *view) at(ctx context.Context, off, n int64) ([]byte, error) {
 	return v.page[off-v.start : off-v.start+n], nil
 }
 
-// direct is value k of a DirectReader array that starts at off.
+// direct returns value k of a DirectReader array that starts at off.
 func (v *view) direct(ctx context.Context, off int64, bits int, k int64, le bool) (uint64, error) {
 	if bits == 0 {
 		return 0, nil
@@ -123,7 +123,7 @@ func (v *view) direct(ctx context.Context, off int64, bits int, k int64, le bool
 	return codec.DirectIn(p, bits, k, le), nil
 }
 
-// sequence is a monotonic sequence: its metadata, and where its data are.
+// sequence is a monotonic sequence: its metadata, and the location of its data.
 type sequence struct {
 	meta      codec.Monotonic
 	off, size int64
@@ -136,18 +136,18 @@ type sequenceReader struct {
 	data   *view
 	blocks []packedBlock // read so far
 
-	next, value int64 // the last end of a pair
+	next, value int64 // index and value of the end of the last pair
 }
 
 func newSequenceReader(s *sequence, data Data) *sequenceReader {
 	size := s.size
-	if s.packed != nil { // often nothing states the end
+	if s.packed != nil { // its end is often not stated
 		size = min(size, data.Size()-s.off)
 	}
 	return &sequenceReader{sequence: s, data: newView(data, s.off, size)}
 }
 
-// at is value i.
+// at returns value i.
 func (s *sequenceReader) at(ctx context.Context, i int64) (int64, error) {
 	if s.packed != nil {
 		return s.packedAt(ctx, i)
@@ -166,7 +166,7 @@ func (s *sequenceReader) at(ctx context.Context, i int64) (int64, error) {
 	return s.meta.At(i, p, s.le), nil
 }
 
-// pair returns values i and i+1, which bound a part of n.
+// pair returns values i and i+1, the bounds of part i of n elements.
 func (s *sequenceReader) pair(ctx context.Context, i, n int64) (from, to int64, err error) {
 	if i > 0 && i == s.next {
 		from = s.value
@@ -183,7 +183,7 @@ func (s *sequenceReader) pair(ctx context.Context, i, n int64) (from, to int64, 
 	return from, to, nil
 }
 
-// at moves the place of an error from a part of the file to the file.
+// at adds base, the offset of a part of the file, to the offset of an error in that part.
 func at(base int64, err error) error {
 	if e, ok := errors.AsType[*codec.Error](err); ok {
 		return &codec.Error{Off: base + e.Off, Err: e.Err}

@@ -4,14 +4,13 @@ import "encoding/binary"
 
 const (
 	maxMatch = 258
-	// room is the maximum output of one round of the fast loop: four entries of two literals, and a match, copied in pieces of 32 bytes.
+	// room is the maximum output of one round of the fast loop: four entries of two literals, and a match, copied 32 bytes at a time.
 	room = 4*2 + maxMatch + 32
-	// ahead is the maximum number of bytes that it reads ahead: two fills.
+	// ahead is the maximum number of bytes that the fast loop reads ahead: two fills.
 	ahead = 16
 )
 
-// block decodes a compressed block: fast as long as both buffers are far from their ends, then
-// entry by entry.
+// block decodes a compressed block: fast as long as both buffers are far from their ends, then entry by entry.
 func (d *Decoder) block(buf []byte, at int) (int, error) {
 	at, done, err := d.fast(buf, at)
 	if done || err != nil {
@@ -69,7 +68,8 @@ func (d *Decoder) block(buf []byte, at int) (int, error) {
 	}
 }
 
-// secondLevel returns the index of the entry in the second level: first is the size of the first level, bits follow the code.
+// secondLevel returns the index of an entry of the second level; first is the size of the first level, bits are the bits after the first
+// part of the code.
 func secondLevel(e uint32, bits uint64, first uint32) uint32 {
 	return first + e>>16&0x3ff + uint32(bits)&(1<<(e>>8&15)-1)
 }
@@ -101,8 +101,7 @@ func (d *Decoder) distance() (int, error) {
 	return dist, nil
 }
 
-// repeat copies n bytes from dist bytes before at; an overlapping copy doubles the repeated part
-// until it is long enough.
+// repeat copies n bytes from dist bytes before at to at; an overlapping copy doubles the repeated part until it is long enough.
 func repeat(buf []byte, at, dist, n int) {
 	from := at - dist
 	for n > 0 {
@@ -114,8 +113,8 @@ func repeat(buf []byte, at, dist, n int) {
 
 // fast decodes until the block ends, which it reports, or a buffer is near its end.
 //
-// Only the lowest six bits of n count: the entries are subtracted with all that they hold above those. Each round takes one piece
-// of either buffer, whose length is known to the compiler, so that the accesses to them need no checks.
+// Only the lowest six bits of n are valid: whole entries are subtracted from it, including their higher bits. Each round accesses the
+// buffers through arrays whose length the compiler knows, so that it needs no bounds checks.
 func (d *Decoder) fast(buf []byte, at int) (int, bool, error) {
 	src, pos, bits, n := d.src, d.pos, d.bits, uint64(d.n)
 	done := false
@@ -217,7 +216,7 @@ func (d *Decoder) fast(buf []byte, at int) (int, bool, error) {
 			break
 		}
 		if back >= 16 {
-			// The second copy may read bytes that the first one has written.
+			// The second copy may read bytes that the first has written.
 			in := (*[32]byte)(buf[from : from+32 : from+32])
 			out := (*[32]byte)(out[k:])
 			*(*[16]byte)(out[:16]) = *(*[16]byte)(in[:16])

@@ -1,9 +1,9 @@
-// Package inflate decodes raw DEFLATE streams (RFC 1951) of a known length from memory to memory,
-// optionally with a dictionary before the output. The length and the place of everything being
-// known, nothing is copied through a window, and bits come eight bytes at a time.
+// Package inflate decodes raw DEFLATE streams (RFC 1951) of a known length from memory to memory, optionally with a dictionary before the
+// output. Because lengths and positions are known, nothing is copied through a window, and input is read eight bytes at a time.
 //
-// The order of the inner loop follows what libdeflate has published. An entry of the table of literals and lengths holds up to
-// two symbols (see table.go), because most of the time is lost where the processor mispredicts whether a literal or a match follows. Everything is plain Go with checked indices: damage can cause an error or wrong bytes, never an out-of-bounds access.
+// The inner loop follows the order that libdeflate uses. An entry of the table of literals and lengths holds up to two symbols (see
+// table.go), because most of the time is lost where the processor mispredicts whether a literal or a match follows. Everything is plain Go
+// with checked indices: damage can cause an error or wrong bytes, never an out-of-bounds access.
 package inflate
 
 import (
@@ -37,14 +37,13 @@ type Decoder struct {
 	lengths [maxLits + maxDist]uint8
 
 	src  []byte
-	pos  int    // of the next byte of src that is not in bits
+	pos  int    // index of the next byte of src that is not in bits
 	bits uint64 // the next bits of the stream; those above n are zero between the steps
 	n    uint
 }
 
-// Decode fills buf[start:] from the stream at the start of src, which must have exactly that
-// many bytes. Matches may reach back to buf[0]: buf[:start] is the dictionary. Bytes of src after
-// the stream are not looked at. All errors are fault.ErrCorrupt.
+// Decode fills buf[start:] from the stream at the start of src, which must decode to exactly that many bytes. Matches may reach back to
+// buf[0]: buf[:start] is the dictionary. Bytes of src after the stream are ignored. All errors are fault.ErrCorrupt.
 func (d *Decoder) Decode(buf []byte, start int, src []byte) error {
 	d.src, d.pos, d.bits, d.n = src, 0, 0, 0
 	defer func() { d.src = nil }()
@@ -80,7 +79,7 @@ func (d *Decoder) Decode(buf []byte, start int, src []byte) error {
 	}
 }
 
-// fill brings as many bits as fit.
+// fill reads as many bits as fit.
 func (d *Decoder) fill() {
 	if d.pos+8 <= len(d.src) {
 		d.bits |= binary.LittleEndian.Uint64(d.src[d.pos:]) << d.n
@@ -96,7 +95,7 @@ func (d *Decoder) fill() {
 	}
 }
 
-// take returns the next n bits, at most 32.
+// take returns the next n bits, at most 32; false if fewer are left.
 func (d *Decoder) take(n uint) (uint32, bool) {
 	if d.n < n {
 		if d.fill(); d.n < n {
@@ -113,7 +112,7 @@ func (d *Decoder) drop(n uint) {
 	d.n -= n
 }
 
-// stored copies a block that is not compressed: from the next byte on, u16 length, its complement, bytes.
+// stored copies an uncompressed block: from the next byte on, u16 length, its complement, bytes.
 func (d *Decoder) stored(buf []byte, at int) (int, error) {
 	d.drop(d.n & 7)
 	pos := d.pos - int(d.n>>3)
@@ -161,7 +160,7 @@ func (d *Decoder) fixedCodes() {
 	d.fixed = true
 }
 
-// preOrder is the order in which the lengths of the code of lengths come.
+// preOrder is the order in which the lengths of the code length code are stored.
 var preOrder = [19]uint8{16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15}
 
 // dynamicCodes reads the codes at the start of a block of type 2 and builds their tables.
@@ -237,7 +236,7 @@ func (d *Decoder) dynamicCodes() error {
 	return nil
 }
 
-// tables builds the tables of the codes whose lengths were read, and reports whether they are complete.
+// tables builds the tables from the code lengths that were read, and reports whether the codes are complete.
 func (d *Decoder) tables(lits, dists int) bool {
 	if !d.pairs.set(d.lengths[:lits]) || !d.codes.set(d.lengths[lits:lits+dists]) {
 		return false

@@ -1,20 +1,20 @@
 package inflate
 
-// pairs makes the table of literals and lengths from the code that is set.
+// pairs builds the table of literals and lengths from the code that was set.
 type pairs struct {
 	codes
-	// seconds are the literals and complete lengths that fit behind a literal, grouped by their number of bits: seconds[start[n]:start[n+1]]
+	// seconds are the literals and complete lengths that fit after a literal, grouped by their number of bits: seconds[start[n]:start[n+1]]
 	// have n bits, and seconds[start[n]:lits[n]] are literals.
 	seconds [2 * maxLits]second
 	start   [litBits + 2]int
 	lits    [litBits + 1]int
 }
 
-// second is a symbol behind a literal: its bits, and what it adds to the entry.
+// second is a symbol after a literal: its bits, and what it adds to the entry.
 type second struct{ bits, add uint32 }
 
-// build makes the table. The first level doubles with each bit n, then gets the entries of n bits, of one symbol or of two. No entry is
-// a prefix of another, so the number of entries is bounded by the size of the level.
+// build builds the table. For each number of bits n the first level doubles, then gets the entries of n bits, with one symbol or two. No
+// entry is a prefix of another, so the size of the level bounds the number of entries.
 func (p *pairs) build(table *[litSize]uint32) {
 	if !p.complete() {
 		fill(table[:1<<litBits], special)
@@ -61,7 +61,7 @@ func (p *pairs) build(table *[litSize]uint32) {
 	buildSecond(table[:], litMeaning[:], &p.codes, next, code, litBits, special|leadsOn)
 }
 
-// join makes the entries of n bits that hold a literal and a second symbol.
+// join adds the entries of n bits that hold a literal and a second symbol.
 func (p *pairs) join(table *[litSize]uint32, n int) {
 	for k := 1; k < n; k++ {
 		seconds := p.seconds[p.start[n-k]:p.start[n-k+1]]

@@ -14,11 +14,11 @@ literal and a length. The extra bits of a length are part of the entry if they f
 	bits 8–15   the first literal
 	bits 16–23  the second literal, or the length of a match less 3
 	bit 28      a match follows the literals; its length is complete
-	bit 29      an exception: one of the next three, or no code at all
+	bit 29      an exception: one of the next three, or an invalid code
 	bit 27      leads on: bits 16–25 are the start of its table in the second level, bits 8–11 the number of bits that index it
 	bit 26      a length with extra bits, which follow the code; bits 16–23 are the least length less 3
 	bit 24      end of the block
-	bits 30–31  how many literals
+	bits 30–31  number of literals
 
 An entry of distances:
 
@@ -26,7 +26,7 @@ An entry of distances:
 	bit 7       always
 	bits 8–11   bits of the code alone
 	bits 16–30  least distance (up to 24577)
-	bit 14      an exception: leads on, or no code at all
+	bit 14      an exception: leads on, or an invalid code
 	bit 13      leads on, as above
 */
 const (
@@ -42,7 +42,7 @@ const (
 	distSpecial = 1 << 14
 	distLeadsOn = 1 << 13
 
-	preSpecial = 1 << 14 // of the code of lengths, whose entries hold a length in bits 16–20: no code
+	preSpecial = 1 << 14 // invalid code; in the code length code, whose entries hold a length in bits 16–20
 
 	litBits  = 11
 	distBits = 9
@@ -61,7 +61,7 @@ const (
 	sortedSize = 512 // a power of two, of at least maxLits
 )
 
-// What symbols mean, without the lengths of their codes.
+// Entries by symbol, without the lengths of their codes.
 var (
 	litMeaning  = litMeanings()
 	distMeaning = distMeanings()
@@ -113,15 +113,15 @@ func preMeanings() (m [19]uint32) {
 
 // codes are the symbols of a Huffman code in the order of their codes.
 type codes struct {
-	count  [maxCode + 1]int // of symbols by length of the code
+	count  [maxCode + 1]int // number of symbols by code length
 	sorted [sortedSize]uint16
 	n      int // symbols with a code
 }
 
-// set sorts the symbols whose lengths are given, and reports whether they form a complete code. Like every decoder in use it takes
-// no code at all, and a single one of one bit.
+// set sorts the symbols by the given code lengths, and reports whether these form a complete code. Like other decoders it accepts an empty
+// code, and a single code of one bit.
 func (c *codes) set(lengths []uint8) bool {
-	// Neighbours are often of the same length, and are counted apart so that one does not wait for the other.
+	// Neighbours often have the same length. Counting them in separate arrays avoids a dependency between the two increments.
 	var even, odd [maxCode + 1]int32
 	for i := 0; i+1 < len(lengths); i += 2 {
 		even[lengths[i]&maxCode]++
@@ -142,7 +142,7 @@ func (c *codes) set(lengths []uint8) bool {
 	if space != 1<<maxCode && n != 0 && (n != 1 || c.count[1] != 1) {
 		return false
 	}
-	at[0] = uint32(n) // symbols without a code come behind those with one
+	at[0] = uint32(n) // symbols without a code follow the ones with a code
 	for s, k := range lengths {
 		c.sorted[at[k&maxCode]%sortedSize] = uint16(s)
 		at[k&maxCode]++
@@ -150,10 +150,10 @@ func (c *codes) set(lengths []uint8) bool {
 	return true
 }
 
-// complete reports whether every sequence of bits starts with a code.
+// complete reports whether every bit sequence starts with a code.
 func (c *codes) complete() bool { return c.n > 1 }
 
-// build makes the table of a code without pairs. none is the entry of bits without a code.
+// build builds the table of a code without pairs. none is the entry for bits that are not a code.
 func build(table, meaning []uint32, c *codes, tableBits int, none, leads uint32) {
 	if !c.complete() {
 		fill(table[:1<<tableBits], none)
@@ -187,7 +187,7 @@ func double(table []uint32, filled, n int) int {
 	return filled
 }
 
-// buildSecond makes the tables of the second level for the symbols from next on; code is the one after the last of the first level.
+// buildSecond builds the tables of the second level for the symbols from next on; code is the code after the last one of the first level.
 func buildSecond(table, meaning []uint32, c *codes, next, code, tableBits int, leads uint32) {
 	prefix, begin, end := -1, 0, 1<<tableBits
 	for n := tableBits + 1; n <= maxCode; n++ {
@@ -214,7 +214,7 @@ func buildSecond(table, meaning []uint32, c *codes, next, code, tableBits int, l
 	}
 }
 
-// entry adds the length of a code to what its symbol means.
+// entry returns the entry of a symbol whose code has n bits.
 func entry(meaning uint32, n int) uint32 {
 	if meaning&twoLengths != 0 {
 		return meaning + uint32(n) + uint32(n)<<8
@@ -222,5 +222,5 @@ func entry(meaning uint32, n int) uint32 {
 	return meaning + uint32(n)
 }
 
-// reverse turns the lowest n bits of a code around, as they come in the stream.
+// reverse returns the lowest n bits of a code in reverse order, the order of the stream.
 func reverse(code, n int) int { return int(bits.Reverse16(uint16(code)) >> (16 - n)) }

@@ -7,7 +7,7 @@
 //
 // A nibble of 15 is followed by bytes that are added until one is not 255. The last
 // sequence has literals only. Matches may overlap what they produce, and may reach into a
-// dictionary that lies before the output.
+// dictionary before the output.
 package lz4
 
 import (
@@ -23,8 +23,8 @@ var (
 	errOffset = fmt.Errorf("lz4: match reaches before the beginning: %w", fault.ErrCorrupt)
 )
 
-// Decode fills buf[start:] from src and returns how many bytes of src it took. Matches may
-// reach back to buf[0]: buf[:start] is the dictionary. All errors are fault.ErrCorrupt.
+// Decode fills buf[start:] from src and returns the number of bytes of src that it consumed. Matches may reach back to buf[0]: buf[:start]
+// is the dictionary. All errors are fault.ErrCorrupt.
 func Decode(buf []byte, start int, src []byte) (int, error) {
 	d, s := start, 0
 	for {
@@ -113,8 +113,7 @@ func copy16(dst, src []byte) {
 	binary.LittleEndian.PutUint64(dst[8:], binary.LittleEndian.Uint64(src[8:]))
 }
 
-// copyMatch repeats n bytes from off bytes before d; an overlapping copy doubles the
-// repeated part until it is long enough.
+// copyMatch copies n bytes from off bytes before d to d; an overlapping copy doubles the repeated part until it is long enough.
 func copyMatch(buf []byte, d, off, n int) {
 	from := d - off
 	for n > 0 {
@@ -124,7 +123,7 @@ func copyMatch(buf []byte, d, off, n int) {
 	}
 }
 
-// more adds the bytes that extend a length of 15.
+// more returns the length n extended by the bytes at s, and the offset after them.
 func more(n, s int, src []byte) (int, int, error) {
 	for {
 		if s >= len(src) {
@@ -139,8 +138,8 @@ func more(n, s int, src []byte) (int, int, error) {
 	}
 }
 
-// Measure parses src without copying and returns how many of its bytes expand to n bytes
-// of output. It proves, before memory is taken, that a large length is true.
+// Measure parses src without decoding it and returns the number of its bytes that expand to n bytes of output. It proves that a large
+// stated length is true before memory is allocated for it.
 func Measure(src []byte, dict int, n int) (int, error) {
 	d, s := 0, 0
 	for {

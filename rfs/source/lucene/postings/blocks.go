@@ -8,33 +8,33 @@ import (
 )
 
 /*
-A block of .tim, of terms that share a prefix:
+A block of .tim holds terms that share a prefix:
 
-	VInt entries << 1 | last of those that follow each other | suffixes | statistics | what is known of the terms
+	VInt entries << 1 | last block of this prefix | suffixes | statistics | metadata
 
-	suffixes    compressed: VLong length << 3 | no blocks below << 2 | how (0 not, 1 as 6 bits, 2 LZ4), the suffixes;
+	suffixes    compressed: VLong length << 3 | leaf << 2 | compression (0 none, 1 six bits, 2 LZ4), the suffixes;
 	            VInt length << 1 | all equal, the lengths (or one byte)
-	            else: VInt length << 1 | no blocks below, the suffixes, each behind its length
-	lengths     VInt n; where there are blocks below: VInt n << 1 | is a block, of which VLong how far before this block
-	statistics  VInt length; compressed: VInt n << 1 | 1: this and n more terms are in one document, once; else VInt
-	            documents << 1; else VInt documents; then of frequencies VLong positions - documents
-	known       VInt length; VLong and VInt as decode reads them (before Lucene 4.7 decodeMixed), each as a difference from the term before
+	            else: VInt length << 1 | leaf, the suffixes, each after its length
+	lengths     VInt n; not in a leaf: VInt n << 1 | is a sub-block; then VLong its distance before this block
+	statistics  VInt length; compressed: VInt n << 1 | 1: this and n more terms occur once, or VInt documents << 1;
+	            else VInt documents; then with frequencies VLong positions - documents
+	metadata    VInt length; VLong and VInt as decode reads them (before Lucene 4.7 decodeMixed), each as a difference to the preceding term
 */
 
 // term holds the properties of a term in a dictionary.
 type term struct {
 	documents, positions int64
-	docs, pos            int64 // where they start
-	single               int32 // its only document; -1: there are several
+	docs, pos            int64 // their offsets in .doc and .pos
+	single               int32 // its only document; -1: it has several
 }
 
 // maxTerm bounds the length of a term in bytes, as Lucene does.
 const maxTerm = 32766
 
-// maxBlockBytes bounds the parts of a block: it has at most some 48 entries, unless terms differ in their first byte only.
+// maxBlockBytes bounds the parts of a block, which has at most 48 entries unless terms differ in their first byte only.
 const maxBlockBytes = 16 << 20
 
-// blockWalker goes through the blocks of a field.
+// blockWalker visits the blocks of a field.
 type blockWalker struct {
 	d     *Dictionary
 	f     *field
@@ -47,13 +47,13 @@ type blockWalker struct {
 	stack []pending
 }
 
-// pending is a block that is still to be read.
+// pending is a block that is not read yet.
 type pending struct {
 	at     int64
 	prefix []byte
 }
 
-// walk calls yield for each term of a field, in no order.
+// walk calls yield for each term of a field, in no particular order.
 func (d *Dictionary) walk(ctx context.Context, f *field, yield func(text []byte, t *term) error) error {
 	w := &blockWalker{d: d, f: f, in: newCursor(ctx, d.files.Terms), yield: yield, stack: []pending{{at: f.root}}}
 	for len(w.stack) > 0 {
@@ -70,7 +70,7 @@ func (d *Dictionary) walk(ctx context.Context, f *field, yield func(text []byte,
 				return err
 			}
 		}
-		for i, j := mark, len(w.stack)-1; i < j; i, j = i+1, j-1 { // rising places
+		for i, j := mark, len(w.stack)-1; i < j; i, j = i+1, j-1 { // ascending offsets
 			w.stack[i], w.stack[j] = w.stack[j], w.stack[i]
 		}
 	}
@@ -80,7 +80,7 @@ func (d *Dictionary) walk(ctx context.Context, f *field, yield func(text []byte,
 	return w.in.err
 }
 
-// block reads one block; last is false when another of the same terms follows it.
+// block reads one block; last is false if another block of the same prefix follows.
 func (w *blockWalker) block(prefix []byte) (last bool, err error) {
 	in := w.in
 	at := in.pos
@@ -88,7 +88,7 @@ func (w *blockWalker) block(prefix []byte) (last bool, err error) {
 	entries, last := int(head>>1), head&1 != 0
 	suffixes, lengths, leaf := w.suffixes()
 	stats := w.part()
-	known := w.part()
+	metadata := w.part()
 	if w.bytes += in.pos - at; in.err == nil && (w.bytes > in.data.Size() || entries == 0) {
 		in.fail("a block of %d entries that is read twice", entries)
 	}
@@ -122,10 +122,10 @@ func (w *blockWalker) block(prefix []byte) (last bool, err error) {
 			}
 		} else {
 			run = w.statistics(stats, run, t)
-			w.decode(known, t, first)
+			w.decode(metadata, t, first)
 			first = false
 		}
-		for _, part := range []*codec.Input{lengths, suffixes, stats, known} {
+		for _, part := range []*codec.Input{lengths, suffixes, stats, metadata} {
 			if err := part.Err(); err != nil {
 				return false, in.data.Wrap(codec.Errorf(at, "block of terms: %w", err))
 			}
@@ -159,7 +159,7 @@ func (w *blockWalker) copied(n int64) []byte {
 	return append([]byte(nil), w.in.take(n)...)
 }
 
-// suffixes reads the suffixes of a block and their lengths, which are the same where they lie behind each other.
+// suffixes reads the suffixes of a block and their lengths; both are the same input if each suffix follows its length.
 func (w *blockWalker) suffixes() (suffixes, lengths *codec.Input, leaf bool) {
 	in := w.in
 	if !w.d.coded {
@@ -199,7 +199,7 @@ func (w *blockWalker) suffixes() (suffixes, lengths *codec.Input, leaf bool) {
 	return codec.NewInput(raw), codec.NewInput(same), head&4 != 0
 }
 
-// lz4 reads n bytes that are compressed with LZ4.
+// lz4 reads suffixes compressed with LZ4; n is their raw length.
 func (w *blockWalker) lz4(n int) []byte {
 	in := w.in
 	most := min(int64(n)+int64(n)/255+16, in.data.Size()-in.pos)
@@ -225,8 +225,8 @@ func (w *blockWalker) lz4(n int) []byte {
 }
 
 /*
-sixBits reads n bytes of which most are lower case, digits and marks: n - n/4 bytes with 6 bits of one character each, in
-their high bits those of the last n/4, 2 of each; then VInt exceptions: u8 how far behind the last, u8 the byte.
+sixBits reads n bytes, most of them lower-case letters, digits and punctuation: n - n/4 bytes hold 6 bits of one character
+each; their 2 high bits hold the last n/4 characters. Then VInt exceptions: u8 distance to the previous one, u8 the byte.
 */
 func (w *blockWalker) sixBits(n int) []byte {
 	in := w.in
@@ -260,7 +260,7 @@ func (w *blockWalker) sixBits(n int) []byte {
 	return out
 }
 
-// statistics reads the document frequency and the total frequency of the next term; run is the number of further terms that occur in one document.
+// statistics reads the document frequency and the total frequency of the next term; run is the number of further terms that occur once.
 func (w *blockWalker) statistics(in *codec.Input, run int32, t *term) int32 {
 	if run > 0 {
 		t.documents, t.positions = 1, 1
@@ -284,7 +284,7 @@ func (w *blockWalker) statistics(in *codec.Input, run int32, t *term) int32 {
 	return 0
 }
 
-// decode reads where the documents and positions of a term start; the first of a block has no term before it.
+// decode reads the offsets of the documents and positions of a term; the first term of a block has no preceding one.
 func (w *blockWalker) decode(in *codec.Input, t *term, first bool) {
 	if first {
 		t.docs, t.pos, t.single = 0, 0, -1
@@ -333,7 +333,7 @@ func (w *blockWalker) decode(in *codec.Input, t *term, first bool) {
 	}
 }
 
-// decodeMixed is decode of Lucene before 4.7.
+// decodeMixed is decode for Lucene before 4.7.
 func (w *blockWalker) decodeMixed(in *codec.Input, t *term) {
 	if t.single = -1; t.documents == 1 {
 		t.single = in.VInt()

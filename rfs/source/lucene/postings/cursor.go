@@ -9,14 +9,14 @@ import (
 
 // Data is a file of an inverted index.
 type Data interface {
-	// ReadAt returns n bytes from off on, which the caller does not change.
+	// ReadAt returns n bytes at off, which the caller must not change.
 	ReadAt(ctx context.Context, off, n int64) ([]byte, error)
 	Size() int64
 	// Wrap names the file in an error about its content.
 	Wrap(err error) error
 }
 
-// pageSize is the number of bytes to request after a jump, maxPage the maximum if pages are read in sequence.
+// pageSize is the number of bytes to request after a jump, maxPage the maximum when pages are read in sequence.
 const (
 	pageSize = 64 << 10
 	maxPage  = 1 << 20
@@ -34,7 +34,7 @@ type cursor struct {
 
 func newCursor(ctx context.Context, data Data) *cursor { return &cursor{ctx: ctx, data: data} }
 
-// seek goes to a place.
+// seek moves to an offset.
 func (c *cursor) seek(pos int64) { c.pos = pos }
 
 func (c *cursor) fail(format string, args ...any) {
@@ -87,7 +87,7 @@ func (c *cursor) vint() int32 {
 	return int32(v)
 }
 
-// wide reads a number of 32 bits: one more than vint.
+// wide reads a number of at most 32 bits.
 func (c *cursor) wide() uint32 {
 	v := c.vlong()
 	if v < 0 || v > 1<<32-1 {
@@ -118,7 +118,7 @@ func (c *cursor) i16() int64 {
 	return 0
 }
 
-// skip passes over n bytes.
+// skip moves forward by n bytes.
 func (c *cursor) skip(n int64) {
 	if c.err == nil && (n < 0 || n > c.data.Size()-c.pos) {
 		c.fail("%d bytes to pass over of a file of %d", n, c.data.Size())

@@ -10,21 +10,21 @@ import (
 )
 
 /*
-What fields a dictionary has: VInt n, then for each
+The list of the fields of a dictionary: VInt n, then for each
 
-	VInt field | VLong terms | not trie: VInt n, n bytes: root | VLong positions [not of documents alone: VLong postings]
+	VInt field | VLong terms | not trie: VInt n, n bytes: root | VLong positions [with frequencies: VLong postings]
 	VInt documents | dictionary 4 since version 2, dictionary 5 before 4: VInt
 	dictionary 4 since version 4, all later: VInt n, least term | VInt n, greatest term
-	.tmd: VLong where the index starts | trie: VLong root, VLong end
-	                                   | else header FST, u8 has 1: VInt n, n bytes; u8, VLong, VLong
+	.tmd: VLong start of the index | trie: VLong root, VLong end
+	                               | else header FST, u8; if it is 1: VInt n, n bytes; u8, VLong, VLong
 
-It lies in .tmd behind two headers (the second names the postings, VInt N follows it), or at the end of .tim, where an i64
-before the footer says. The root is a VLong, its bits from 2 on are where the root block is. In dictionary 9 since version
-1 the highest bits come first.
+The list is in .tmd after two headers (the second is the postings', followed by VInt N), or near the end of .tim, at the
+offset that an i64 before the footer states. The root is a VLong whose bits from 2 on are the offset of the root block. In
+dictionary 9 since version 1 its most significant bits come first.
 */
 
-// The versions of dictionary 4: since the first (Lucene 4.2 has it) an i64 at the end of .tim states where the fields are, since the
-// second (4.7) where documents and positions start is kept apart of what else is known of terms.
+// Versions of dictionary 4. Since appendOnly4 (Lucene 4.2) an i64 at the end of .tim states the offset of the list of fields; since
+// metaArray4 (4.7) the offsets of documents and positions are stored apart from the other metadata of a term.
 const (
 	appendOnly4 = 1
 	metaArray4  = 2
@@ -34,14 +34,14 @@ const (
 // lacks, reads return an error of that file.
 type Files struct{ Terms, Docs, Positions, Meta, Index Data }
 
-// Dictionary is the terms of some fields of a segment.
+// Dictionary holds the terms of the fields that share a format and a suffix in a segment.
 type Dictionary struct {
 	layout
 	files  Files
 	plain  bool // no .tmd
-	coded  bool // suffixes are compressed, lengths and statistics are apart
-	longs  bool // the properties of a term are not compressed
-	mixed  bool // where documents start is unknown of a term that is in one (before Lucene 4.7)
+	coded  bool // suffixes may be compressed, their lengths are stored apart
+	longs  bool // the offset of documents in the metadata of a term has no flag bit
+	mixed  bool // decodeMixed reads the metadata of terms (before Lucene 4.7)
 	fields map[int32]*field
 }
 
@@ -50,11 +50,11 @@ type field struct {
 	Options
 	terms     int64
 	positions int64
-	root      int64 // where the root block is
+	root      int64 // offset of the root block
 }
 
-// Open reads the list of fields; options returns the index options of a field, false if it does not exist. id is the segment's
-// id, "" if it is unknown.
+// Open reads the list of fields. options returns the index options of a field, false if it does not exist. id is the segment's id, "" if it
+// is unknown.
 func Open(ctx context.Context, format, id string, files Files, options func(number int32) (Options, bool)) (*Dictionary, error) {
 	l, ok := layouts[format]
 	if !ok {
@@ -114,7 +114,7 @@ func header(c *cursor, id, want string, plain bool) int32 {
 	return version
 }
 
-// seekFields goes to what fields there are, at the end of .tim.
+// seekFields moves to the list of fields, near the end of .tim.
 func (d *Dictionary) seekFields(c *cursor, version int32) {
 	end := c.data.Size()
 	if d.dictionary != dictionary4 || version >= 3 {
@@ -165,7 +165,7 @@ func (d *Dictionary) readField(ctx context.Context, c *cursor, version int32, op
 	}
 }
 
-// passIndex passes over the metadata of an index of terms.
+// passIndex skips the metadata of a term index.
 func (d *Dictionary) passIndex(c *cursor) {
 	c.take(4)
 	c.take(int64(c.vint()))
@@ -178,7 +178,7 @@ func (d *Dictionary) passIndex(c *cursor) {
 	c.vlong()
 }
 
-// rootOf returns where the root block is.
+// rootOf returns the offset of the root block.
 func rootOf(p []byte, highFirst bool) int64 {
 	var v uint64
 	for i, b := range p {
@@ -195,10 +195,11 @@ func rootOf(p []byte, highFirst bool) int64 {
 }
 
 /*
-The root of a trie starts with 8 bytes, little-endian. Bits 0 and 1: 0 no child, 1 one and output, 2 one without output, 3 several.
+The root of a trie starts with 8 bytes, little-endian. Bits 0 and 1: 0 no child, 1 one child and an output, 2 one child without
+output, 3 several children. An output holds the offset of the block.
 
-	0  bits 2-4 length-1, then from byte 1 on the place of the block
-	1  bits 2-4 length-1 of the child's place, bits 5-7 length-1 of the output, which comes behind: 2 bits, the place
+	0  bits 2-4 length-1, then from byte 1 on the offset of the block
+	1  bits 2-4 length-1 of the child's offset, bits 5-7 length-1 of the output, which follows it: 2 bits, the offset of the block
 	3  bit 5 output, bits 6-8 its length-1; it starts at byte 3
 */
 func trieRoot(ctx context.Context, index Data, at int64) (int64, error) {

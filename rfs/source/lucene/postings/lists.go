@@ -8,21 +8,21 @@ import (
 )
 
 /*
-Documents of a term in .doc (none when it is in one): blocks of N, then the rest.
+Documents of a term in .doc (nothing for a term in a single document): full blocks of N, then the rest.
 
-	block  differences from the document before, frequencies. Before Lucene 8.4 as oldBlocks; differences of Lucene 8.4 and
+	block  differences to the preceding document, frequencies. Before Lucene 8.4 as oldBlocks; differences of Lucene 8.4 and
 	       9.9 to 9.11: u8 bits (0: all are 1), the numbers; Lucene 9.0 and Elasticsearch's with exceptions
 	       inline: VLong n, n bytes, then the same; bitsets: u8 bits, 0: all are 1, negative: that many words of 64 bits, bit
-	       k is the document k+1 behind the last. Before each 32 blocks that are whole: VInt, VLong, [frequencies: i16 n, n bytes]
+	       k is the document k+1 after the preceding one. Before every 32 full blocks: VInt, VLong, [frequencies: i16 n, n bytes]
 	rest   VInt difference << 1 | frequency is 1, else VInt frequency; without frequencies VInt difference
-	       groups: all differences first, four by four behind u8 of their lengths - 1, little-endian, the last up to three as VInt
+	       groups: all differences first, in fours after a u8 of their lengths - 1, little-endian; the last one to three as VInt
 
 Positions in .pos: blocks of N differences with exceptions (before 8.4 oldBlocks), then the rest:
 
 	VInt difference; with payloads VInt difference << 1 | VInt length follows, that many bytes; with offsets VInt << 1 | VInt
 	length follows
 
-The first position of a document is a difference from 0.
+The first position of a document is a difference to 0.
 */
 type lists struct {
 	d        *Dictionary
@@ -32,26 +32,26 @@ type lists struct {
 	docs     [maxBlock]uint32
 	freqs    [maxBlock]uint32
 	deltas   [maxBlock]uint32
-	at, n    int   // of deltas
-	left     int64 // positions of the term that are not in deltas yet
+	at, n    int   // next and number of deltas
+	left     int64 // positions of the term after deltas
 	payload  int64 // length of the last payload
-	room     int64 // how many documents of all terms .doc can hold
-	roomPos  int64 // how many positions .pos can hold
-	begun    mark  // where the deltas start: pos and positions
+	room     int64 // number of further documents, of all terms, that .doc can hold
+	roomPos  int64 // number of further positions that .pos can hold
+	begun    mark  // start of the deltas; only pos and positions are set
 }
 
-// mark is a position where the list of a term continues: at a block of documents, and at a position within a block of positions. The
-// zero value is its start.
+// mark is a point to read the list of a term from: a block of documents, and a position within a block of positions. The zero value is the
+// start of the list.
 type mark struct {
-	docs, doc, left int64 // place in .doc, the document before, documents from there on
-	pos, positions  int64 // place in .pos, positions from there on
-	at              int   // positions of these that belong to documents before
+	docs, doc, left int64 // offset in .doc, the document before it, number of documents from there on
+	pos, positions  int64 // offset in .pos, number of positions from there on
+	at              int   // number of these positions that belong to earlier documents
 }
 
 // markSize is the size of a mark, in bytes.
 const markSize = 48
 
-// groupBlocks is the number of blocks with a common head.
+// groupBlocks is the number of blocks that share a head.
 const groupBlocks = 32
 
 func (d *Dictionary) lists(ctx context.Context, f *field) (*lists, error) {
@@ -67,9 +67,9 @@ func (d *Dictionary) lists(ctx context.Context, f *field) (*lists, error) {
 	return l, l.doc.err
 }
 
-// each calls yield for the positions of a term in the documents from one on up to another, which yield may lower; of a field without
-// positions once for each document, with its frequency. The list is read from a mark before the first of these documents; next
-// is a mark before the last one.
+// each calls yield for each position of a term in the documents [from, *to); yield may lower *to. If the field has no positions, it calls
+// yield once per document, with the frequency. It reads the list from m, which must be before these documents, and returns a mark before
+// the last document that it read.
 func (l *lists) each(t *term, m mark, from int32, to *int32, yield func(doc, position int32) error) (next mark, err error) {
 	if t.single >= 0 {
 		l.begin(mark{pos: t.pos, positions: t.positions})
@@ -122,7 +122,7 @@ func (l *lists) each(t *term, m mark, from int32, to *int32, yield func(doc, pos
 	return next, l.err()
 }
 
-// begin goes to a mark.
+// begin moves to a mark.
 func (l *lists) begin(m mark) {
 	l.doc.seek(m.docs)
 	l.pos.seek(m.pos)
@@ -133,7 +133,7 @@ func (l *lists) begin(m mark) {
 	}
 }
 
-// mark returns where the list continues after doc, with left documents to come.
+// mark returns the mark after doc; left is the number of documents that follow.
 func (l *lists) mark(doc, left int64) mark {
 	m := mark{docs: l.doc.pos, doc: doc, left: left, pos: l.pos.pos, positions: l.left}
 	if l.at < l.n {
@@ -149,7 +149,7 @@ func (l *lists) err() error {
 	return l.pos.err
 }
 
-// head passes over what lies before 32 blocks.
+// head skips the head of 32 blocks.
 func (l *lists) head() {
 	l.doc.vint()
 	l.doc.vlong()
@@ -158,7 +158,7 @@ func (l *lists) head() {
 	}
 }
 
-// whole reads a block of documents.
+// whole reads a full block of documents.
 func (l *lists) whole() {
 	c, d := l.doc, l.d
 	fill(l.freqs[:d.block], 1)
@@ -251,7 +251,7 @@ func (l *lists) grouped(n int) {
 	}
 }
 
-// occurrences calls yield for the indexed occurrences of a term in a document that has it n times.
+// occurrences calls yield for the indexed occurrences of a term in a document that contains it n times.
 func (l *lists) occurrences(doc int32, n int64, yield func(doc, position int32) error) error {
 	if l.f.Positions {
 		return l.positions(doc, n, yield)
@@ -263,7 +263,7 @@ func (l *lists) occurrences(doc int32, n int64, yield func(doc, position int32) 
 	return yield(doc, int32(n))
 }
 
-// positions calls yield for the next n positions, of one document.
+// positions calls yield for the next n positions, which belong to one document.
 func (l *lists) positions(doc int32, n int64, yield func(doc, position int32) error) error {
 	position := int64(0)
 	for range n {
@@ -285,7 +285,7 @@ func (l *lists) positions(doc int32, n int64, yield func(doc, position int32) er
 	return nil
 }
 
-// pass passes over n positions.
+// pass skips n positions.
 func (l *lists) pass(n int64) {
 	for n > 0 && l.err() == nil {
 		if l.at < l.n {
@@ -325,7 +325,7 @@ func (l *lists) refill() {
 	}
 }
 
-// take counts n positions that are read next.
+// take counts n positions as read.
 func (l *lists) take(n int64) {
 	l.left -= n
 	if l.roomPos -= n; l.roomPos < 0 {

@@ -3,10 +3,10 @@ package postings
 import "encoding/binary"
 
 /*
-A block of N numbers of b bits since Lucene 8.4: little-endian words of W bits, in each of which lie W/P primitives of P bits, the first
-in the highest bits (P is 8, 16 or 32 by b). Primitive k of all words is a list of N*P/W numbers: first, from high bits
-to low ones, one number of b bits from each word in turn, as often as P has room; then what is left of the words is one string of
-bits, highest first, with the other numbers.
+A block of N numbers of b bits since Lucene 8.4: little-endian words of W bits. Each word consists of W/P primitives of P bits,
+the first in the highest bits (b determines P: 8, 16 or 32). Primitive k of all words encodes N*P/W numbers: first one number
+in the highest b bits of each, then one in the next b bits of each, as long as b bits are left; the remaining low bits of all
+words form one bit string, most significant bit first, with the other numbers.
 */
 func (l *layout) primitive(bits int, narrow [2]int) int {
 	switch {
@@ -64,8 +64,8 @@ func (l *layout) wordAt(p []byte, i int) uint64 {
 	return binary.LittleEndian.Uint64(p[8*i:])
 }
 
-// patch decodes a block with exceptions: u8 of bits and the number of exceptions (3 high bits), the numbers (0 bits: one
-// number that all are), and for each exception its place and the bits above.
+// patch decodes a block with exceptions: u8 of bits and the number of exceptions (3 high bits), the numbers (0 bits: one number for all),
+// and for each exception its index and its high bits.
 func (l *layout) patch(c *cursor, out []uint32) {
 	token := int(c.u8())
 	bits := token & 31
@@ -87,7 +87,7 @@ func (l *layout) patch(c *cursor, out []uint32) {
 	}
 }
 
-// skipPatch passes over such a block.
+// skipPatch skips a block with exceptions.
 func (l *layout) skipPatch(c *cursor) {
 	token := int64(c.u8())
 	if bits := token & 31; bits == 0 {
@@ -106,7 +106,7 @@ func fill(out []uint32, v uint32) {
 
 // oldBlocks states how blocks of each width are packed in Lucene 4 and 5; it comes from the head of .doc.
 type oldBlocks [33]struct {
-	single bool // words of 64 bits, no number in two of them, low bits first; else one string of bits
+	single bool // words of 64 bits, no number spans two of them, low bits first; else one bit string
 	bits   int
 }
 
@@ -131,7 +131,7 @@ func (o *oldBlocks) size(bits int) int64 {
 	return int64(16 * w.bits)
 }
 
-// read decodes a block of 128: u8 of bits (0: one number that all are), the numbers.
+// read decodes a block of 128: u8 of bits (0: one number for all), the numbers.
 func (o *oldBlocks) read(c *cursor, out []uint32) {
 	bits := int(c.u8())
 	if bits == 0 {

@@ -16,9 +16,9 @@ type Token struct {
 	Position int32
 }
 
-// Text is one field by documents, best asked for in rising order. It holds as many documents at a time as fit what it may
-// hold, and goes through all terms of the field once for these: the list of a term with several blocks from where it ended for the
-// documents before, up to a bound of such terms. It belongs to one goroutine.
+// Text returns the terms of a field by document, fastest in ascending order. It holds a range of documents, as long as the memory limit
+// allows, and visits all terms of the field once per range. It reads the list of a term with several blocks from where it stopped for the
+// previous range, for a limited number of such terms. It belongs to one goroutine.
 type Text struct {
 	d      *Dictionary
 	f      *field
@@ -29,22 +29,22 @@ type Text struct {
 	found    []occurrence
 	terms    []byte
 	tokens   []Token
-	mark     int // where the term starts that is read
+	mark     int // offset in terms of the term being read
 
-	marks [][2]mark // of the terms with several blocks, in their order: before the last documents and before those before them
+	marks [][2]mark // by term with several blocks, in order: at the end of the last range, and at its start
 }
 
 // occurrence is a term in a document at a position.
 type occurrence struct {
 	doc, position int32
-	term          int64 // place in terms, of 32 bits; length in the others
+	term          int64 // offset in terms << 16 | length
 }
 
 // occurrenceSize is the size of an occurrence, in bytes.
 const occurrenceSize = 16
 
-// NewText starts to read a field of a segment of maxDoc documents; nothing is read before the first document is asked for. nil:
-// no document has a term of it. It holds some most bytes; one document that has more is ErrLong.
+// NewText returns the Text of a field in a segment of maxDoc documents, or nil if no document has a term. Nothing is read before the first
+// Tokens. It holds about most bytes; a document that needs more is ErrLong.
 func (d *Dictionary) NewText(number, maxDoc int32, most int64) *Text {
 	f := d.fields[number]
 	if f == nil {
@@ -71,7 +71,7 @@ func (t *Text) Tokens(ctx context.Context, doc int32) ([]Token, error) {
 	return t.tokens, nil
 }
 
-// read finds the terms of documents from one on, of as many as fit.
+// read reads the terms of the document from and of as many following documents as fit.
 func (t *Text) read(ctx context.Context, from int32) error {
 	width := t.to - t.from
 	t.from, t.to, t.found, t.terms = from, t.maxDoc, t.found[:0], t.terms[:0]
@@ -93,7 +93,7 @@ func (t *Text) read(ctx context.Context, from int32) error {
 			long++
 		}
 		next, err := l.each(x, before(m, from), t.from, &t.to, func(doc, position int32) error {
-			if doc >= t.to { // given up while its positions are read
+			if doc >= t.to { // narrow dropped it while its positions were read
 				return nil
 			}
 			t.found = append(t.found, occurrence{doc, position, int64(t.mark)<<16 | int64(len(text))})
@@ -125,9 +125,9 @@ func (t *Text) read(ctx context.Context, from int32) error {
 	return nil
 }
 
-// marksOf returns the marks of a term with several blocks; nil for terms beyond the bound, whose lists are read from their start.
+// marksOf returns the marks of term i with several blocks; nil for terms beyond the limit, whose lists are read from their start.
 func (t *Text) marksOf(i int) *[2]mark {
-	if i == len(t.marks) && int64(i) < t.most/3/(2*markSize) { // a quarter of what may be held
+	if i == len(t.marks) && int64(i) < t.most/3/(2*markSize) { // a quarter of the memory limit
 		t.marks = append(t.marks, [2]mark{})
 	}
 	if i >= len(t.marks) {
@@ -136,7 +136,7 @@ func (t *Text) marksOf(i int) *[2]mark {
 	return &t.marks[i]
 }
 
-// before returns the last of the marks with no document from one on before it.
+// before returns the latest of the marks that is before the document from, or the start of the list.
 func before(marks *[2]mark, from int32) mark {
 	if marks == nil {
 		return mark{}
@@ -151,8 +151,7 @@ func before(marks *[2]mark, from int32) mark {
 
 func (t *Text) size() int64 { return int64(len(t.found))*occurrenceSize + int64(len(t.terms)) }
 
-// narrow drops the later half of the documents until the rest fits with room for as much again. text is the term being
-// read.
+// narrow halves the range of documents until it takes at most half of the memory limit. text is the term being read.
 func (t *Text) narrow(text []byte) error {
 	for t.size() > t.most/2 {
 		if t.to-t.from <= 1 {
@@ -168,11 +167,11 @@ func (t *Text) narrow(text []byte) error {
 	return nil
 }
 
-// compact gives up the terms that no document has that is held.
+// compact drops the terms that no held document has, except for text, the term being read.
 func (t *Text) compact(text []byte) {
 	text = slices.Clone(text)
 	end, was, is := 0, int64(-1), 0
-	for i, o := range t.found { // each term's occurrences follow each other, and places rise
+	for i, o := range t.found { // the occurrences of a term are adjacent, and offsets ascend
 		place, n := o.term>>16, int(o.term&0xFFFF)
 		if place != was {
 			was, is = place, end
