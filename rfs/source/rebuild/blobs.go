@@ -13,31 +13,31 @@ import (
 // suffixCounts is the column that counts the values of a binary column since Elasticsearch 9.5.
 const suffixCounts = ".counts"
 
-// countsBeside is the version from which on only values of the type binary have their number inside
+// countsApart is the version from which on only values of the type binary contain their number
 // (IndexVersions.DEPRECATE_INTEGRATED_COUNTS_BINARY_DOC_VALUES).
-const countsBeside = 9_095_000
+const countsApart = 9_095_000
 
-// blobs is a binary column that joins several values, each preceded by its length, a VInt. <name>.counts states their number,
-// and a single value then has no length. Without that column the number, a VInt, precedes the values.
+// blobs is a binary column that joins several values, each preceded by its length, a VInt. <name>.counts states their number; a single
+// value then has no length. Without that column the number, a VInt, precedes the values.
 type blobs struct {
 	column *lucene.Column
 	counts *lucene.Column // nil: the number of values is in the column itself
 }
 
-// blobsOf returns the values of a binary column; nil when the segment has none of that name.
+// blobsOf returns the values of a binary column; nil if the segment has no binary column of that name.
 func (s *segment) blobsOf(ctx context.Context, name string) (*blobs, error) {
 	c, err := s.column(ctx, name)
 	if c == nil || err != nil || c.Kind() != columns.Binary {
 		return nil, err
 	}
 	b, err := s.counted(ctx, c, name)
-	if err == nil && b.counts == nil && s.created >= countsBeside {
+	if err == nil && b.counts == nil && s.created >= countsApart {
 		err = fmt.Errorf("%s: bytes without the number of their values: %w", name, fault.ErrUnsupported)
 	}
 	return b, err
 }
 
-// counted returns the values of a binary column, wherever their number is.
+// counted returns the values of a binary column, with their number in either form.
 func (s *segment) counted(ctx context.Context, c *lucene.Column, name string) (*blobs, error) {
 	n, err := s.column(ctx, name+suffixCounts)
 	if err != nil {
@@ -98,7 +98,7 @@ func splitBlobs(b []byte, count int64, yield func([]byte) error) error {
 	return in.Err()
 }
 
-// count returns how many values a document has that has bytes.
+// count returns the number of values of a document that has bytes.
 func (l *blobs) count(ctx context.Context, doc int32) (int64, error) {
 	n, err := l.counts.Advance(ctx, doc)
 	if err != nil {
@@ -125,7 +125,7 @@ func (l blobText) load(ctx context.Context, s *segment, out *values) error {
 	})
 }
 
-// blobMalformed is a binary column of values that the type could not take.
+// blobMalformed is a binary column of values that the type could not accept.
 type blobMalformed struct{ *blobs }
 
 func (l blobMalformed) load(ctx context.Context, s *segment, out *values) error {

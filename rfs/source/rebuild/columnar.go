@@ -5,23 +5,23 @@ import (
 	"encoding/json"
 )
 
-// columnar is the synthetic source of an index of the columnar modes of Elasticsearch 9.5, in which ids, routings and all
-// fields are columns. Arrays keep their order: terms and text lie in slots, all else has <field>.offsets.
+// columnar is the synthetic source of an index of the columnar modes of Elasticsearch 9.5, in which ids, routings and all fields are
+// columns. Arrays keep their order: terms and text are in slots, other types have <field>.offsets.
 type columnar struct{ synthetic }
 
-// columnarMeta are the columns that the cluster itself adds to each document. Another one may be a value that is not
-// understood: it is refused by its name.
+// columnarMeta are the columns that the cluster itself adds to each document. Any other column may hold values of unknown meaning, so it is
+// refused by name.
 var columnarMeta = map[string]bool{
 	"_id": true, "_routing": true, "_primary_term": true, "_seq_no": true, "_version": true, "_recovery_source": true, "_recovery_source_size": true,
 	"__soft_deletes": true, "__root_doc_for_nested": true, "_ignored": true, "_ignored_source": true, "_ignored_source" + suffixCounts: true, "_nested_path": true,
 }
 
-// NewColumnarStored returns the Rebuilder for an index of a columnar mode whose sources were made when documents were indexed.
+// NewColumnarStored returns the Rebuilder for an index of a columnar mode whose sources were built when documents were indexed.
 func NewColumnarStored(convert func(dst []byte, format byte, source []byte) ([]byte, error)) *Rebuilder {
 	return &Rebuilder{root: &node{object: true, params: &params{}}, convert: convert, dialect: columnar{}, whole: true}
 }
 
-// NewColumnar returns the Rebuilder for an index of a columnar mode that was created by a version.
+// NewColumnar returns the Rebuilder for an index of a columnar mode; created is the version that created the index.
 func NewColumnar(mapping json.RawMessage, created int64, convert func(dst []byte, format byte, source []byte) ([]byte, error)) (*Rebuilder, error) {
 	r, err := New(mapping, created, convert)
 	if err != nil {
@@ -36,7 +36,7 @@ func StatesColumnar(mapping json.RawMessage, created int64) ([]FieldState, error
 	return states(mapping, func(f *node) bool { return understood(f) && !unknownColumnar[f.kind] })
 }
 
-// StatesStored returns the states of fields that are all in a source as the cluster answers it.
+// StatesStored returns the states of the fields if the stored source holds all of them as the cluster returns it.
 func StatesStored(mapping json.RawMessage) ([]FieldState, error) {
 	return states(mapping, func(*node) bool { return true })
 }

@@ -13,19 +13,19 @@ import (
 )
 
 /*
-Slots keep the values of a document in the order in which they were sent, nulls among them. <name>.counts states how many:
+Slots keep the values of a document in the order in which they were sent, including nulls. <name>.counts states their number:
 
 	plain  one value alone; of several, for each VInt length + 1, the value, or VInt 0 for null
 	keyed  (flattened objects) for each VInt length + 1, path, zero byte, the value, or VInt 0, path, zero byte for null
 
-Where there is a count without bytes, all values are nulls; a count of zero is an empty array.
+With a count but no bytes, all values are nulls; a count of zero is an empty array.
 */
 type slots struct {
-	column *lucene.Column // nil where no document has a value that is not null
-	counts *lucene.Column // nil where a document has one value at most (multi_value: false)
+	column *lucene.Column // nil if no document has a non-null value
+	counts *lucene.Column // nil if a document has at most one value (multi_value: false)
 }
 
-// slotsOf returns the slots of a field; nil when the segment has none of that name.
+// slotsOf returns the slots of a field; nil if the segment has none of that name.
 func (s *segment) slotsOf(ctx context.Context, name string) (*slots, error) {
 	c, err := s.column(ctx, name)
 	if err != nil || c != nil && c.Kind() != columns.Binary {
@@ -41,7 +41,7 @@ func (s *segment) slotsOf(ctx context.Context, name string) (*slots, error) {
 	return &slots{c, n}, nil
 }
 
-// read returns the number of values of a document and their bytes, nil for nulls alone; ok is false when it has no field.
+// read returns the number of values of a document and their bytes, nil if all are nulls; ok is false if the document lacks the field.
 func (l *slots) read(ctx context.Context, doc int32) (count int64, b []byte, ok bool, err error) {
 	count = 1
 	if l.counts != nil {
@@ -123,7 +123,7 @@ func (l *slotValues) load(ctx context.Context, s *segment, out *values) error {
 	})
 }
 
-// eachSlot calls yield for each of some plain slots; null is nil.
+// eachSlot calls yield for each of count plain slots; null is nil.
 func eachSlot(b []byte, count int64, yield func([]byte) error) error {
 	if count == 1 {
 		return yield(b)
@@ -156,10 +156,10 @@ func (v *values) null() error {
 	return err
 }
 
-// keyedSlots are the leaves of a flattened object in slots. What ignore_above left out follows them.
+// keyedSlots are the leaves of a flattened object in slots. Values that ignore_above excluded follow them.
 type keyedSlots struct {
 	*slots
-	ignored *blobs // nil when nothing was
+	ignored *blobs // nil if no value was excluded
 	mapped  mappedKeys
 }
 
@@ -219,7 +219,7 @@ func (l *keyedSlots) load(ctx context.Context, s *segment, out *values) error {
 	return l.mapped.write(ctx, s, out, leaves)
 }
 
-// eachKeyedSlot calls yield for each of some keyed slots; the value of null is nil.
+// eachKeyedSlot calls yield for each of count keyed slots; the value of null is nil.
 func eachKeyedSlot(b []byte, count int64, yield func(path string, value *string) error) error {
 	in := codec.NewInput(b)
 	for range count {

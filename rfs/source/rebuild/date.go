@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// dateFormat writes a moment as the first of the formats of a mapping does.
+// dateFormat appends a timestamp in the first format of a mapping.
 type dateFormat func(dst []byte, t time.Time) []byte
 
-// parseDateFormat returns the writer of a format of a mapping ("" for the default of dates); nil when it is unknown.
+// parseDateFormat returns the writer of a format of a mapping ("" is the default of dates), or nil if it is unknown.
 func parseDateFormat(format string) dateFormat {
 	first, _, _ := strings.Cut(format, "||")
 	first = strings.TrimPrefix(first, "8")
@@ -22,7 +22,7 @@ func parseDateFormat(format string) dateFormat {
 	return pattern(first)
 }
 
-// namedFormats and namedPatterns are the formats that have a name.
+// namedFormats and namedPatterns are the formats with a name.
 var (
 	namedFormats = map[string]dateFormat{
 		"": isoDate, "strict_date_optional_time": isoDate, "date_optional_time": isoDate, "strict_date_optional_time_nanos": isoDate, "iso8601": isoDate,
@@ -36,7 +36,7 @@ var (
 	}
 )
 
-// isoDate writes at least three and at most nine digits of the second.
+// isoDate writes three to nine fractional digits of the second.
 func isoDate(dst []byte, t time.Time) []byte {
 	dst = appendYear(append(dst, '"'), t.Year())
 	dst = t.AppendFormat(dst, "-01-02T15:04:05.")
@@ -83,7 +83,7 @@ func epochMillis(dst []byte, t time.Time) []byte {
 
 func epochSeconds(dst []byte, t time.Time) []byte {
 	if t.Unix() < 0 && t.Nanosecond() != 0 {
-		return nil // between -1 and 0 the cluster itself has no form for it
+		return nil // the cluster itself cannot write values between -1 and 0
 	}
 	dst = strconv.AppendInt(append(dst, '"'), t.Unix(), 10)
 	if n := t.Nanosecond(); n != 0 {
@@ -97,8 +97,7 @@ func appendTrimmed(dst []byte, v, width int) []byte {
 	return append(dst, strings.TrimRight(string(pad(nil, v, width)), "0")...)
 }
 
-// pattern returns the writer of a pattern of letters as Java knows them; nil with letters whose meaning depends on a
-// locale or is unknown.
+// pattern returns the writer of a Java date pattern, or nil if it has letters that are unknown or depend on a locale.
 func pattern(p string) dateFormat {
 	var parts []func(dst []byte, t time.Time) []byte
 	for len(p) > 0 {
@@ -140,7 +139,7 @@ func literal(s string) func(dst []byte, t time.Time) []byte {
 	}
 }
 
-// letters returns the writer of n times a letter.
+// letters returns the writer of n repetitions of a letter.
 func letters(c byte, n int) func(dst []byte, t time.Time) []byte {
 	number := func(of func(t time.Time) int) func(dst []byte, t time.Time) []byte {
 		if n > 2 {

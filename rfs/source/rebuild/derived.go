@@ -12,8 +12,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene/columns"
 )
 
-// derived is the derived source of OpenSearch 3: each field out of its doc values, or where it has none out of its stored
-// values. Nothing is kept next to them: the cluster itself answers arrays sorted, and leaves out what a field ignored.
+// derived is the derived source of OpenSearch 3: each field from its doc values, or from its stored values if it has none. Nothing else is
+// kept: the cluster itself returns sorted arrays, and omits what a field ignored.
 type derived struct{}
 
 // NewDerived returns the Rebuilder for an index of OpenSearch with derived source.
@@ -26,21 +26,21 @@ func NewDerived(mapping json.RawMessage) (*Rebuilder, error) {
 	return &Rebuilder{root: root, dialect: derived{}}, nil
 }
 
-// kindConstant is the type whose value is in the mapping alone: the cluster writes it into every document.
+// kindConstant is the type whose value is only in the mapping: the cluster writes it into every document.
 const kindConstant = "constant_keyword"
 
 func (derived) reserved(string) bool { return true }
 
 func (derived) claims(*node) []string { return nil }
 
-// derivedRenders returns how the values of a type are written: in a column of numbers or of terms, and where they are
-// stored. A type that is not understood has none.
+// derivedRenders returns the writers of a type's values: in a column of numbers, in a column of terms, and as stored values. Unknown types
+// have none.
 func derivedRenders(f *node) (number renderNumber, text renderBytes, stored renderStored) {
 	if len(f.params.CopyTo) > 0 {
 		return nil, nil, nil
 	}
 	if (f.kind == "keyword" || f.kind == "wildcard") && (f.params.IgnoreAbove != 0 || f.params.Normalizer != "") {
-		return nil, nil, nil // such fields lack values, or have other ones; the cluster refuses their mapping
+		return nil, nil, nil // doc values of such fields lack values or differ; the cluster refuses their mapping
 	}
 	return typeRenders(f, derivedDate)
 }
@@ -78,7 +78,7 @@ func typeRenders(f *node, date func(*node) renderNumber) (number renderNumber, t
 	return nil, nil, nil
 }
 
-// derivedDate returns how the moments of a field are written: in its print_format, else in the first of its formats.
+// derivedDate returns the writer of the timestamps of a field: in its print_format, else in the first of its formats.
 func derivedDate(f *node) renderNumber {
 	name := f.params.PrintFormat
 	if name == "" {
@@ -136,8 +136,7 @@ func (d derived) source(ctx context.Context, s *segment, dst []byte) ([]byte, er
 	return d.object(ctx, s, dst, s.root)
 }
 
-// object appends an object. Objects are written even when they are empty: the cluster does not know whether a document
-// had them.
+// object appends an object. Empty objects are written, too, because the cluster does not know whether a document had them.
 func (d derived) object(ctx context.Context, s *segment, dst []byte, n *node) ([]byte, error) {
 	if n.kind != "" || n.params.Enabled != nil && !bool(*n.params.Enabled) {
 		return nil, &Unknown{Field: n.path, Type: n.kind, Reason: "a nested or disabled object in an index with derived source is unknown"}
@@ -189,7 +188,7 @@ func (derived) constant(ctx context.Context, s *segment, dst []byte, n *node) ([
 	return appendUTF8(dst, []byte(value)), true, nil
 }
 
-// renderStored appends a stored value as JSON; nothing when it cannot be one of the type.
+// renderStored appends a stored value as JSON, or nothing if the type cannot have it.
 type renderStored func(dst []byte, v lucene.StoredValue) []byte
 
 // storedValues are the stored values of a field, in the order in which they were sent.

@@ -6,19 +6,19 @@ import (
 )
 
 /*
-OpenSearch writes the members of an object in the order of the map in which its mapping holds them, a trie of hashes:
+OpenSearch writes the members of an object in the order of the map that holds them in its mapping, a hash trie:
 
 	inner node  up to 64 slots, chosen by the next 6 bits of the hash from the low end; a slot holds one name or a node
-	leaf        below the last of the 32 bits: names with the same hash, as they were added (a mapping is read by name)
+	leaf        after the last of the 32 bits: names with the same hash, as they were added (a mapping is read by name)
 
-The names of a node come first, by slot, then those of the nodes below it, layer by layer.
+The names of a node come first, by slot, then the names of the nodes below it, level by level.
 */
 const (
 	trieBits  = 6
-	trieDepth = 6 // layers that 32 bits make
+	trieDepth = 6 // levels that 32 bits make
 )
 
-// hashOrder puts the members of an object and of all below it in the order in which OpenSearch writes them.
+// hashOrder sorts the members of an object and of all objects below it in the order in which OpenSearch writes them.
 func (n *node) hashOrder() {
 	n.children = trieOrder(n.children)
 	for _, c := range n.children {
@@ -26,7 +26,7 @@ func (n *node) hashOrder() {
 	}
 }
 
-// trieOrder returns nodes, which are sorted by name, in the order of the trie.
+// trieOrder returns nodes, which must be sorted by name, in the order of the trie.
 func trieOrder(all []*node) []*node {
 	type group struct {
 		members []*node
@@ -57,7 +57,7 @@ func trieOrder(all []*node) []*node {
 	return slices.Clip(ordered)
 }
 
-// javaHash returns the hash of a string of Java.
+// javaHash returns the hash of a string as Java computes it.
 func javaHash(s string) uint32 {
 	var h uint32
 	for _, c := range utf16.Encode([]rune(s)) {

@@ -10,7 +10,7 @@ import (
 
 func storedLong(dst []byte, v lucene.StoredValue) []byte { return storedNumber(appendLong)(dst, v) }
 
-// storedNumber returns the writer of whole numbers that are stored.
+// storedNumber returns the writer of stored whole numbers.
 func storedNumber(render renderNumber) renderStored {
 	return func(dst []byte, v lucene.StoredValue) []byte {
 		if v.Kind != lucene.StoredInt && v.Kind != lucene.StoredLong {
@@ -30,7 +30,7 @@ func storedFloat(dst []byte, v lucene.StoredValue) []byte {
 	return dst
 }
 
-// storedDigits appends a number that is stored as its digits.
+// storedDigits appends a number that is stored as a string of digits.
 func storedDigits(dst []byte, v lucene.StoredValue) []byte {
 	n, err := strconv.ParseUint(string(v.Bytes), 10, 64)
 	if err != nil || v.Kind != lucene.StoredString {
@@ -75,7 +75,7 @@ func storedText8(dst []byte, v lucene.StoredValue) []byte {
 	return appendUTF8(dst, v.Bytes)
 }
 
-// storedTerm returns the writer of bytes that are stored.
+// storedTerm returns the writer of stored bytes.
 func storedTerm(render renderBytes) renderStored {
 	return func(dst []byte, v lucene.StoredValue) []byte {
 		if v.Kind != lucene.StoredBytes {

@@ -11,14 +11,14 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene/columns"
 )
 
-// fields is the source of an index whose mapping switches sources off or filters them: each field out of its stored values,
-// else its doc values, else a multi-field's doc values. The cluster returns no source to compare it with; the rebuilt
-// documents have the values that the fields had. Fields that are stored nowhere (Lost) are left out.
+// fields is the source of an index whose mapping disables or filters sources: each field from its stored values, else its doc values, else
+// the doc values of a multi-field. The cluster returns no source to compare with; the rebuilt documents have the values that the fields
+// had. Fields that are stored nowhere (Lost) are omitted.
 type fields struct{}
 
-// NewFields returns the Rebuilder for an index without stored sources, or with filtered ones, that was created by a
-// version. Of filtered sources it knows the fields that the filter leaves out (Complete). text states that analyzed text which
-// nothing else holds is put together out of its terms.
+// NewFields returns the Rebuilder for an index without stored sources, or with filtered ones; created is the version that created the
+// index. For filtered sources it handles the fields that the filter excludes (Complete). text states that analyzed text which nothing else
+// holds is rebuilt from its terms.
 func NewFields(mapping json.RawMessage, created int64, text bool) (*Rebuilder, error) {
 	root, places, err := parseFields(mapping, created, text)
 	if err != nil {
@@ -27,7 +27,7 @@ func NewFields(mapping json.RawMessage, created int64, text bool) (*Rebuilder, e
 	return &Rebuilder{root: root, created: created, dialect: fields{}, places: places, lenient: true}, nil
 }
 
-// parseFields returns the part of a mapping that sources lack, and where the values of its fields lie.
+// parseFields returns the part of a mapping that sources lack, and the places of its fields' values.
 func parseFields(mapping json.RawMessage, created int64, text bool) (*node, map[string]place, error) {
 	root, err := parseMapping(mapping)
 	if err != nil {
@@ -41,7 +41,7 @@ func parseFields(mapping json.RawMessage, created int64, text bool) (*node, map[
 	return root, places, nil
 }
 
-// StatesFields returns the states of the fields that the sources of an index lack; text has the same meaning as for NewFields.
+// StatesFields returns the states of the fields that the sources of an index lack; text is as for NewFields.
 func StatesFields(mapping json.RawMessage, created int64, text bool) ([]FieldState, error) {
 	root, places, err := parseFields(mapping, created, text)
 	if err != nil {
@@ -116,7 +116,7 @@ func (fields) source(ctx context.Context, s *segment, dst []byte) ([]byte, error
 	return body, err
 }
 
-// renders holds the writers of a type's values, by where they are stored.
+// renders holds the writers of a type's values, by form of storage.
 type renders struct {
 	number   renderNumber
 	text     renderBytes
@@ -126,7 +126,7 @@ type renders struct {
 	own      func(ctx context.Context, s *segment, f *node) ([]layer, string, error) // of types whose columns are the same as in synthetic sources
 }
 
-// columns reports whether the type can be read out of doc values.
+// columns reports whether the type can be read from doc values.
 func (r renders) columns() bool {
 	return r.number != nil || r.text != nil || r.bound != nil || r.own != nil
 }
@@ -136,20 +136,18 @@ func ownLayers(ctx context.Context, s *segment, f *node) ([]layer, string, error
 	return synthetic{}.layers(ctx, s, f)
 }
 
-// bigHistograms is the first version whose histograms can be in synthetic sources; in what order earlier ones have the bytes of their
-// values is unknown.
+// bigHistograms is the first version whose histograms can be in synthetic sources; the byte order of the values of earlier ones is unknown.
 const bigHistograms = 8_05_00_00
 
-// version5 is the first version with values of addresses and points as they are today, hashedPoints the first with points as
-// one number; openSearch is a bit of the versions of OpenSearch.
+// version5 is the first version with the current form of addresses and points, hashedPoints the first with points as one number; openSearch
+// is a bit of the versions of OpenSearch.
 const (
 	hashedPoints = 2_02_00_00
 	version5     = 5_00_00_00
 	openSearch   = 0x08000000
 )
 
-// rendersOf returns how the values of a field are written, in an index that was created by a version; nothing for types that
-// are not understood.
+// rendersOf returns the writers of a field's values in an index created by a version; none for unknown types.
 func rendersOf(f *node, created int64) renders {
 	switch f.kind {
 	case "string":
@@ -194,7 +192,7 @@ func rendersOf(f *node, created int64) renders {
 	return renders{number: number, text: text, stored: stored}
 }
 
-// appendIPv4 appends an address as versions before 5 hold it.
+// appendIPv4 appends an address in the form of versions before 5.
 func appendIPv4(dst []byte, v int64) []byte {
 	if v < 0 || v > math.MaxUint32 {
 		return dst
@@ -203,8 +201,8 @@ func appendIPv4(dst []byte, v int64) []byte {
 	return append(dst, '"')
 }
 
-// appendGeoHash appends a point as versions from 2.2 to 4 hold it: 31 bits of each coordinate's range, the longitude's at the
-// even places, the latitude's at the odd ones.
+// appendGeoHash appends a point in the form of versions 2.2 to 4: 31 bits of the range of each coordinate, longitude in the even bits,
+// latitude in the odd ones.
 func appendGeoHash(dst []byte, v int64) []byte {
 	var lat, lon uint32
 	for i := range 31 {

@@ -10,9 +10,9 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 )
 
-// Complete appends a filtered source with the fields that the filter left out. What belongs into arrays of objects stays
-// left out: into which object is unknown. done is false when nothing was added. Its error is an *Unknown when the document
-// alone cannot be completed.
+// Complete appends a filtered source with the fields that the filter excluded, except for fields in arrays of objects, because it is
+// unknown to which object they belong. done is false if nothing was added. Its error is an *Unknown if only this document cannot be
+// completed.
 func (r *Rebuilder) Complete(ctx context.Context, dst, source []byte, v *lucene.Values) (out []byte, done bool, err error) {
 	r.boundValues(v)
 	if err := r.use(ctx, v); err != nil {
@@ -30,7 +30,7 @@ func (r *Rebuilder) Complete(ctx context.Context, dst, source []byte, v *lucene.
 // Completes reports whether sources are filtered, so that Complete may add to them.
 func (r *Rebuilder) Completes() bool { return !r.root.params.Source.Empty() && r.lenient }
 
-// complete appends the object of a source, and what it lacks behind its last member. Its bytes stay as they are.
+// complete appends the object of a source, and its missing fields after its last member. Existing bytes do not change.
 func (s *segment) complete(ctx context.Context, dst, source []byte, n *node) (out []byte, done bool, err error) {
 	spans, end, ok := membersOf(source)
 	if !ok {
@@ -81,7 +81,7 @@ func (s *segment) complete(ctx context.Context, dst, source []byte, n *node) (ou
 	return append(dst, source[end:]...), done, nil
 }
 
-// child returns the member of an object by its name, nil when it has none.
+// child returns the member of an object with that name, or nil.
 func (n *node) child(name string) *node {
 	i := slices.IndexFunc(n.children, func(c *node) bool { return c.leaf == name })
 	if i < 0 {
@@ -96,7 +96,7 @@ type span struct {
 	from, to int
 }
 
-// membersOf returns the members of a JSON object and where its last brace is; ok is false for anything else.
+// membersOf returns the members of a JSON object and the offset of its closing brace; ok is false for anything else.
 func membersOf(source []byte) (all []span, end int, ok bool) {
 	d := json.NewDecoder(bytes.NewReader(source))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {

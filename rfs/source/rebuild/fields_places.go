@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// place describes where the values of a field are stored that its source lacks.
+// place describes where the values of a field that its source lacks are stored.
 type place struct {
-	from   *node // the field or one of its multi-fields; nil when they are not written
+	from   *node // the field or one of its multi-fields; nil if its values are not written
 	stored bool  // as stored values, else as doc values
 	terms  bool  // as terms of the inverted index
 	state  State
@@ -22,8 +22,8 @@ type place struct {
 // nestedRoots is the first version whose nested documents can be distinguished from roots without their stored ids.
 const nestedRoots = 6_01_00_00
 
-// placesOf returns the places of all fields of a mapping by path. Fields that the filter does not leave out are in the
-// sources. text has the same meaning as for NewFields.
+// placesOf returns the places of all fields of a mapping by path. Fields that the filter does not exclude are in the sources. text is as
+// for NewFields.
 func placesOf(root *node, created int64, filter SourceFilter, text bool) map[string]place {
 	all, copies, brought := map[string]place{}, map[string][]string{}, map[string][]string{}
 	sent := func(f *node) bool { return !filter.Empty() && !filter.leavesOut(f.path) || all[f.path].from != nil }
@@ -77,7 +77,7 @@ func placeOf(f *node, created int64, text bool) place {
 			candidates = append(candidates, m)
 		}
 	}
-	slices.SortStableFunc(candidates[1:], func(a, b *node) int { // those that lose least come first
+	slices.SortStableFunc(candidates[1:], func(a, b *node) int { // the least lossy first
 		return strings.Compare(a.params.Normalizer, b.params.Normalizer)
 	})
 	for _, n := range candidates {
@@ -101,7 +101,7 @@ func vectorPlace(f *node, created int64) place {
 	return place{from: f, state: Normal, note: "its numbers are as precise as the index holds them"}
 }
 
-// columns reports whether a field of an index that was created by a version has doc values.
+// columns reports whether a field has doc values in an index created by a version.
 func (n *node) columns(created int64) bool {
 	const version2 = 2_00_00_00
 	index := string(bytes.Trim(n.params.Index, `"`))
@@ -122,7 +122,7 @@ func (n *node) columns(created int64) bool {
 	return true
 }
 
-// stateOf returns how well the values of a place are those that were sent.
+// stateOf returns how closely the values of a place match the values that were sent.
 func stateOf(n *node, stored bool) State {
 	p := n.params
 	if !stored || p.Normalizer != "" || p.IgnoreAbove > 0 || len(p.NullValue) > 0 && string(p.NullValue) != "null" {
@@ -135,7 +135,7 @@ func stateOf(n *node, stored bool) State {
 	return Normal
 }
 
-// noteOf returns what the state of a field leaves open.
+// noteOf returns the note that explains the state of a field.
 func noteOf(f, n *node) string {
 	note := ""
 	if f != n {
@@ -155,7 +155,7 @@ func join(note, more string) string {
 	return note + "; " + more
 }
 
-// walkFields calls yield for the fields below a node; nested states that they lie in nested objects.
+// walkFields calls yield for the fields below a node; nested states that the field is in nested objects.
 func (n *node) walkFields(nested bool, yield func(f *node, nested bool)) {
 	for _, c := range n.children {
 		if !c.object {
@@ -174,16 +174,16 @@ func (n *node) walkAll(yield func(*node)) {
 	}
 }
 
-// SourceFilter lists the fields that a mapping leaves out of stored sources.
+// SourceFilter lists the fields that a mapping excludes from stored sources.
 type SourceFilter struct {
 	Includes names `json:"includes"`
 	Excludes names `json:"excludes"`
-	// OpenSearch 3 can filter the original, too, which is kept next to the source for recoveries.
+	// OpenSearch 3 can also filter the original, which is kept next to the source for recoveries.
 	RecoveryIncludes names `json:"recovery_source_includes"`
 	RecoveryExcludes names `json:"recovery_source_excludes"`
 }
 
-// SourceFilterOf returns the filter in the body of a mapping; the zero filter when it has none that can be read.
+// SourceFilterOf returns the filter in the body of a mapping; the zero filter if it has none or cannot be parsed.
 func SourceFilterOf(mapping json.RawMessage) SourceFilter {
 	var m struct {
 		Source SourceFilter `json:"_source"`
@@ -197,10 +197,10 @@ func SourceFilterOf(mapping json.RawMessage) SourceFilter {
 // Empty reports whether sources are stored whole.
 func (f SourceFilter) Empty() bool { return len(f.Includes)+len(f.Excludes) == 0 }
 
-// Whole reports whether the originals that are kept for recoveries are complete.
+// Whole reports whether the originals kept for recoveries are complete.
 func (f SourceFilter) Whole() bool { return len(f.RecoveryIncludes)+len(f.RecoveryExcludes) == 0 }
 
-// Same reports whether both leave out the same parts.
+// Same reports whether both filters exclude the same fields.
 func (f SourceFilter) Same(other SourceFilter) bool {
 	equal := func(a, b names) bool {
 		return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
@@ -208,7 +208,7 @@ func (f SourceFilter) Same(other SourceFilter) bool {
 	return equal(f.Includes, other.Includes) && equal(f.Excludes, other.Excludes)
 }
 
-// leavesOut reports whether the filter leaves out a field. A pattern includes everything below its matches.
+// leavesOut reports whether the filter excludes a field. A pattern includes everything below its matches.
 func (f SourceFilter) leavesOut(path string) bool {
 	covers := func(patterns names) bool {
 		for prefix := path; ; {
@@ -251,7 +251,7 @@ func matches(pattern, name string) bool {
 // withoutVectors is the first version whose sources may be stored without their vectors, regardless of the filter.
 const withoutVectors = 9_035_000
 
-// prune keeps the fields that a filter leaves out, or may.
+// prune keeps the fields that a filter excludes, or may exclude.
 func (n *node) prune(filter SourceFilter, created int64) {
 	n.children = slices.DeleteFunc(n.children, func(c *node) bool {
 		if !c.object {

@@ -7,11 +7,11 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 )
 
-// analyzed is text as the terms of the inverted index: what the analyzer made of it, in the order of the positions, with a
-// blank between two terms. What it dropped (case, punctuation, stop words, endings) is lost.
+// analyzed is text rebuilt from the terms of the inverted index: the output of the analyzer, in the order of positions, with a space
+// between two terms. What the analyzer dropped (case, punctuation, stop words, endings) is lost.
 type analyzed struct {
 	text *lucene.Text
-	gap  int32 // positions from which on the next value of an array starts; 0: that is unknown
+	gap  int32 // a larger distance of positions starts the next value of an array; 0: unknown
 }
 
 func (l analyzed) load(ctx context.Context, s *segment, out *values) error {
@@ -52,7 +52,7 @@ func (l analyzed) load(ctx context.Context, s *segment, out *values) error {
 	return flush()
 }
 
-// analyzed reports whether a field is text with terms and positions.
+// analyzed reports whether a field is text with indexed terms and positions.
 func (n *node) analyzed() bool {
 	index := string(bytes.Trim(n.params.Index, `"`))
 	switch {
@@ -65,7 +65,7 @@ func (n *node) analyzed() bool {
 	return options != `"docs"` && options != `"freqs"`
 }
 
-// gap returns how many positions lie between two values of a text.
+// gap returns the number of positions between two values of a text; 0 if it is unknown.
 func (n *node) gap(created int64) int32 {
 	const version2 = 2_00_00_00
 	switch {
@@ -77,7 +77,7 @@ func (n *node) gap(created int64) int32 {
 	return 100
 }
 
-// texts returns how many fields are read as terms.
+// texts returns the number of fields that are read as terms.
 func (r *Rebuilder) texts() (n int) {
 	for _, p := range r.places {
 		if p.terms {

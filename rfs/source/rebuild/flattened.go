@@ -16,13 +16,13 @@ const (
 	suffixKeyedIgnored = "._keyed._ignored"
 )
 
-// flattened is an object whose leaves lie in one column: the path, a zero byte and the value, sorted, each once.
-// What ignore_above left out has the same form, stored or in bytes; <field>.offsets keeps the orders of arrays, each after
-// its path and a zero byte.
+// flattened is an object whose leaves are in one column: the path, a zero byte and the value, sorted and distinct. Values that ignore_above
+// excluded have the same form, in stored fields or in bytes; <field>.offsets keeps the orders of arrays, each after its path and a zero
+// byte.
 type flattened struct {
-	keyed   *lucene.Column // terms; nil when blobs holds them, or none
+	keyed   *lucene.Column // terms; nil if blobs holds them, or the segment has none
 	blobs   *blobs
-	ignored *blobs // nil when they are stored
+	ignored *blobs // nil if they are stored
 	stored  string // name of the stored field of ignored values
 	orders  *blobs
 	mapped  mappedKeys
@@ -62,7 +62,7 @@ func (l *flattened) load(ctx context.Context, s *segment, out *values) error {
 	if err := l.read(ctx, s, out.most); err != nil {
 		return err
 	}
-	// Values are sorted as bytes, those that were ignored among them: a path ends before a longer one starts.
+	// Values are sorted as bytes, including ignored ones: a path sorts before its extensions.
 	slices.SortFunc(l.pairs, func(a, b pair) int { return strings.Compare(a.path+"\x00"+a.value, b.path+"\x00"+b.value) })
 	orders, err := l.readOrders(ctx, s, out.most)
 	if err != nil {
@@ -75,14 +75,14 @@ func (l *flattened) load(ctx context.Context, s *segment, out *values) error {
 	return l.mapped.write(ctx, s, out, leaves)
 }
 
-// mappedKeys are the keys of a flattened object that have a mapping: fields of their own, under the rest of their path.
+// mappedKeys are the keys of a flattened object that have a mapping: each is a field of its own, under the rest of its path.
 type mappedKeys struct {
 	nodes []*node // by path
 	v     values
 	b     []byte
 }
 
-// write adds an object of sorted leaves and, behind them, the keys that have a mapping. Without any, none is added.
+// write adds an object of sorted leaves, followed by the keys that have a mapping; nothing if the document has neither.
 func (m *mappedKeys) write(ctx context.Context, s *segment, out *values, leaves []flatLeaf) error {
 	taken := map[string]bool{}
 	m.b = m.b[:0]
@@ -123,7 +123,7 @@ func (m *mappedKeys) write(ctx context.Context, s *segment, out *values, leaves 
 	return nil
 }
 
-// writeLeaves adds an object of sorted leaves; taken are keys that follow.
+// writeLeaves adds an object of sorted leaves; taken are the keys that follow.
 func writeLeaves(out *values, leaves []flatLeaf, taken map[string]bool) error {
 	if err := out.next(); err != nil {
 		return err
@@ -142,7 +142,7 @@ func writeLeaves(out *values, leaves []flatLeaf, taken map[string]bool) error {
 	return nil
 }
 
-// read reads the values of a document. What takes more than twice most bytes is ErrTooLong; 0: nothing is.
+// read reads the values of a document. It returns ErrTooLong if they take more than twice most bytes; 0 means no limit.
 func (l *flattened) read(ctx context.Context, s *segment, most int) error {
 	take := func(b []byte) error {
 		path, value, ok := bytes.Cut(b, []byte{0})
@@ -223,7 +223,7 @@ type flatLeaf struct {
 	values []*string
 }
 
-// leaves joins the values of each path, in the order of its array, and adds the arrays that have nulls only.
+// leaves joins the values of each path, in the order of its array, and adds arrays that consist of nulls.
 func (l *flattened) leaves(orders map[string][]int) ([]flatLeaf, error) {
 	var all []flatLeaf
 	for i := 0; i < len(l.pairs); {
@@ -260,15 +260,15 @@ func (l *flattened) leaves(orders map[string][]int) ([]flatLeaf, error) {
 	return all, nil
 }
 
-// flatWriter makes objects of sorted paths as the cluster does: of foo and foo.bar the second becomes a key with a dot.
+// flatWriter writes objects from sorted paths as the cluster does: of foo and foo.bar, the second becomes a key with a dot.
 type flatWriter struct {
 	out  []byte
-	open []string          // the objects that are open
+	open []string          // the names of the open objects
 	last string            // the leaf that was written last into an object
 	some bool              // a leaf has been written
-	keys []map[string]bool // the keys of each open object, of the outermost first
+	keys []map[string]bool // the keys of each open object, outermost first
 
-	taken map[string]bool // keys that the outermost object gets by other means
+	taken map[string]bool // keys of the outermost object that mappedKeys writes
 }
 
 func (w *flatWriter) write(leaf flatLeaf, next []string) error {
@@ -303,8 +303,8 @@ func (w *flatWriter) write(leaf flatLeaf, next []string) error {
 	return nil
 }
 
-// has reports whether the innermost open object has a key. Of foo, foo!, foo.bar the cluster itself writes foo twice, which no
-// reader of JSON keeps: here the last one keeps its dot. So does foo.bar where foo has a mapping.
+// has reports whether the innermost open object has a key. Of foo, foo!, foo.bar the cluster writes foo twice, which no JSON parser
+// preserves: here the last one keeps its dot. So does foo.bar if foo has a mapping.
 func (w *flatWriter) has(name string) bool {
 	return len(w.keys) > len(w.open) && w.keys[len(w.open)][name] || len(w.open) == 0 && w.taken[name]
 }
@@ -330,7 +330,7 @@ func (w *flatWriter) key(name string) error {
 	return nil
 }
 
-// appendStrings appends one value as it is, others as an array.
+// appendStrings appends a single value as it is, several as an array.
 func appendStrings(dst []byte, all []*string) []byte {
 	one := func(v *string) {
 		if v == nil {

@@ -13,14 +13,13 @@ import (
 )
 
 /*
-_ignored_source holds what cannot be rebuilt: values that were ignored, objects that are not mapped, arrays whose order
-is kept. One entry is
+_ignored_source holds what cannot be rebuilt: ignored values, unmapped objects, arrays that keep their order. One entry is
 
 	plain      (8.13 and later)  i32 name length + 65536 * parent length, name, value; lengths in UTF-16, little-endian
 	coalesced  (9.2 and later)   VInt n, VInt length, name, n of (VInt parent length, VInt length, value)
 
-as stored bytes, or in indices of 9.5 and later coalesced as a term of a sorted set. parent length is that of the name of
-the object the field lies in, with its dot; 0 in the root. A value starts with its type:
+as stored bytes, or in indices of 9.5 and later coalesced as a term of a sorted set. parent length is the length of the path
+of the object that contains the field, with its dot; 0 in the root. A value starts with its type:
 
 	S text | I i32 | L i64 | D double | F float, all little-endian | i two's complement, big-endian
 	d i32 scale, two's complement | t | f | n null | b bytes | v nothing: the field is not written
@@ -94,7 +93,7 @@ func newIgnored(name []byte, parent int, value []byte) (ignored, error) {
 	return x, nil
 }
 
-// utf16Prefix returns how many bytes the first n units of UTF-16 take.
+// utf16Prefix returns the number of bytes of the first n UTF-16 units; false if b is shorter or n ends within a character.
 func utf16Prefix(b []byte, n int) (int, bool) {
 	at := 0
 	for n > 0 {
@@ -110,7 +109,7 @@ func utf16Prefix(b []byte, n int) (int, bool) {
 	return at, n == 0
 }
 
-// javaString reads n units of UTF-16, each in one to three bytes.
+// javaString reads n UTF-16 units, each encoded in one to three bytes.
 func javaString(in *codec.Input, n int32) []byte {
 	if n < 0 || int(n) > in.Left() {
 		in.Fail("name of %d characters, %d bytes left", n, in.Left())
@@ -136,7 +135,7 @@ func javaString(in *codec.Input, n int32) []byte {
 // void reports whether the field is not written.
 func (x *ignored) void() bool { return x.value[0] == 'v' }
 
-// converter makes JSON of another format.
+// converter converts a source in another format to JSON.
 type converter func(dst []byte, format byte, source []byte) ([]byte, error)
 
 // appendIgnored appends a value as JSON.
@@ -180,7 +179,7 @@ func appendIgnored(dst, v []byte, convert converter) ([]byte, error) {
 	return nil, fmt.Errorf("ignored value of type %q is unknown: %w", v[0], fault.ErrUnsupported)
 }
 
-// appendBig appends a number in two's complement, divided by 10^scale.
+// appendBig appends a two's complement number, divided by 10^scale.
 func appendBig(dst, b []byte, scale int32) ([]byte, error) {
 	if len(b) == 0 || len(b) > 1<<16 {
 		return nil, codec.Errorf(0, "ignored number of %d bytes", len(b))

@@ -8,13 +8,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene/codec"
 )
 
-// render appends one value as JSON; nil states that it cannot be one of the type.
+// renderNumber and renderBytes append one value as JSON; nil states that the type cannot have it.
 type (
 	renderNumber func(dst []byte, v int64) []byte
 	renderBytes  func(dst, v []byte) []byte
 )
 
-// order reads <field>.offsets: the places of the values of an array among its distinct, sorted values.
+// order reads <field>.offsets: the indices of an array's values among its distinct, sorted values.
 type order struct {
 	column *lucene.Column
 	places []int // -1 is null
@@ -23,7 +23,7 @@ type order struct {
 // maxPlaces bounds the values of one array.
 const maxPlaces = 1 << 24
 
-// load reports whether the document has an order. One of values that become longer than most bytes is ErrTooLong.
+// load reads the order of a document, and reports whether it has one. It returns ErrTooLong if the values would exceed most bytes.
 func (o *order) load(ctx context.Context, doc int32, most int) (bool, error) {
 	if o == nil {
 		return false, nil
@@ -40,7 +40,7 @@ func (o *order) load(ctx context.Context, doc int32, most int) (bool, error) {
 	return true, err
 }
 
-// appendPlaces appends the places of the values of one array. Each becomes two bytes at least, of most in all; 0: any.
+// appendPlaces appends the indices of the values of one array. Each value takes at least two bytes of at most most; 0 means no limit.
 func appendPlaces(dst []int, b []byte, most int) ([]int, error) {
 	in := codec.NewInput(b)
 	count := codec.ZigZag64(int64(uint32(in.VInt())))
@@ -63,7 +63,7 @@ func appendPlaces(dst []int, b []byte, most int) ([]int, error) {
 	return dst, in.Err()
 }
 
-// write pours values, distinct and sorted, in the order of the array.
+// write writes n distinct, sorted values in the order of the array.
 func (o *order) write(out *values, n int, value func(i int) error) error {
 	out.array = true
 	for _, place := range o.places {
@@ -86,7 +86,7 @@ func (o *order) write(out *values, n int, value func(i int) error) error {
 
 // numbers is a column of numbers.
 type numbers struct {
-	column   *lucene.Column // nil when no document of the segment has a value
+	column   *lucene.Column // nil if no document of the segment has a value
 	order    *order
 	render   renderNumber
 	unsigned bool // the column sorts them as signed numbers, the cluster as unsigned ones
@@ -147,7 +147,7 @@ func (l *numbers) load(ctx context.Context, s *segment, out *values) error {
 	return nil
 }
 
-// readAll reads the n numbers of the document into at most most bytes; 0: any.
+// readAll reads the n numbers of the document, up to most bytes; 0 means no limit.
 func (l *numbers) readAll(ctx context.Context, n, most int) error {
 	const size = 8
 	l.all = l.all[:0]
@@ -215,7 +215,7 @@ func renderOne(out *values, b []byte, render renderBytes) error {
 // storedText is a stored field of strings or bytes.
 type storedText struct {
 	name string
-	java bool // the cluster writes bytes as strings of Java, too
+	java bool // the cluster also writes bytes as Java strings
 }
 
 func (l storedText) load(_ context.Context, s *segment, out *values) error {
@@ -235,7 +235,7 @@ func (l storedText) load(_ context.Context, s *segment, out *values) error {
 	return nil
 }
 
-// malformed is the stored field of values that the type could not take.
+// malformed is the stored field of values that the type could not accept.
 type malformed struct {
 	name string
 }

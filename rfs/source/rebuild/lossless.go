@@ -7,8 +7,8 @@ import (
 	"unicode"
 )
 
-// losslessFormat returns the writer of moments for a format of a mapping: the first of its alternatives that loses nothing
-// of the moment; nil when none is known. A value of a field fits at least one of them.
+// losslessFormat returns the writer of timestamps for a format of a mapping: it uses the first alternative that loses nothing of the
+// timestamp. It returns nil if no alternative is known. A value of a field fits at least one of them.
 func losslessFormat(format string) dateFormat {
 	type alternative struct {
 		write dateFormat
@@ -39,7 +39,7 @@ func losslessFormat(format string) dateFormat {
 	}
 }
 
-// snakeCase returns the name of a format as versions since 2 have it: 1.x wrote dateOptionalTime.
+// snakeCase returns the name of a format in the form of versions since 2; 1.x wrote dateOptionalTime.
 func snakeCase(name string) string {
 	var b strings.Builder
 	for _, r := range name {
@@ -54,7 +54,7 @@ func snakeCase(name string) string {
 	return name
 }
 
-// loses returns what reports whether a moment has parts that a format does not write.
+// loses returns a function that reports whether a timestamp has parts that the format does not write.
 func loses(name string) func(time.Time) bool {
 	name = strings.TrimPrefix(name, "8")
 	if namedFormats[name] != nil {

@@ -21,7 +21,7 @@ type node struct {
 	multi      []*node // fields of a field
 }
 
-// params are the parameters of a field that decide how its values are kept.
+// params are the parameters of a field that determine how its values are stored.
 type params struct {
 	Type         string           `json:"type"`
 	Format       string           `json:"format"`
@@ -76,7 +76,7 @@ func (f *flexible) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// columnsParam is a boolean, or in Elasticsearch 9.5 an object that states how the doc values lie, which are there then.
+// columnsParam is a boolean, or in Elasticsearch 9.5 an object that describes the doc values, which then exist.
 type columnsParam bool
 
 func (p *columnsParam) UnmarshalJSON(b []byte) error {
@@ -95,7 +95,7 @@ func (p *params) enabled() bool { return p.Enabled == nil || bool(*p.Enabled) }
 // indexedByDefault is the first version in which vectors are indexed unless the mapping disables it.
 const indexedByDefault = 8_500_000
 
-// indexed reports whether a vector is indexed, in an index that was created by a version.
+// indexed reports whether a vector is indexed in an index created by a version.
 func (p *params) indexed(created int64) bool {
 	if len(p.Index) == 0 {
 		return created >= indexedByDefault
@@ -103,10 +103,10 @@ func (p *params) indexed(created int64) bool {
 	return string(bytes.Trim(p.Index, `"`)) == "true"
 }
 
-// termVectors reports whether a sparse vector lies in term vectors; since 9.2 it does unless the mapping disables it.
+// termVectors reports whether a sparse vector is in term vectors; since 9.2 it is unless the mapping disables it.
 func (p *params) termVectors(created int64) bool { return bool(p.Store) || created >= keepsOriginals }
 
-// maxDepth bounds the objects in objects of a mapping; clusters allow 20.
+// maxDepth bounds the nesting of objects in a mapping; clusters allow 20.
 const maxDepth = 1000
 
 // parseMapping parses the body of a mapping.
@@ -127,7 +127,7 @@ type mappingParser struct {
 	known map[string]*params // by their text
 }
 
-// params parses the parameters of a field. A large mapping has the same ones many times.
+// params parses the parameters of a field. A large mapping repeats the same ones many times.
 func (m *mappingParser) params(body []byte) (*params, error) {
 	if p := m.known[string(body)]; p != nil {
 		return p, nil
@@ -191,7 +191,7 @@ func (m *mappingParser) children(n *node, prefix string, depth int) error {
 	return nil
 }
 
-// multi parses the fields of a field.
+// multi parses the multi-fields of a field.
 func (m *mappingParser) multi(n *node) error {
 	if n.params.Fields == nil {
 		return nil
@@ -222,7 +222,7 @@ func (n *node) walk(yield func(*node)) {
 	}
 }
 
-// compareJava compares as Java does: by units of UTF-16.
+// compareJava compares as Java does: by UTF-16 units.
 func compareJava(a, b string) int {
 	if ascii(a) && ascii(b) {
 		return strings.Compare(a, b)

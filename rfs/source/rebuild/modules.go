@@ -10,9 +10,9 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene/columns"
 )
 
-// appendVersion appends a version (VersionEncoder of Elasticsearch 7.10 and later). So that versions sort, bytes 1 and 128 + length
-// precede each number, and byte 2 or 3 follows the main part. Text that is not a version has none of them, except for the empty string,
-// which is byte 3.
+// appendVersion appends a version (VersionEncoder of Elasticsearch 7.10 and later). To make versions sortable, bytes 1 and 128 + length
+// precede each number, and byte 2 or 3 follows the main part. Text that is not a version has none of these bytes, except for the empty
+// string, which is byte 3.
 func appendVersion(dst, v []byte) []byte {
 	plain := make([]byte, 0, len(v))
 	for i := 0; i < len(v); i++ {
@@ -27,8 +27,8 @@ func appendVersion(dst, v []byte) []byte {
 	return appendUTF8(dst, plain)
 }
 
-// wildcardLayers returns the layers of a wildcard: its column of bytes, and the values that ignore_above left out (WildcardFieldMapper
-// of Elasticsearch 8.5 and later).
+// wildcardLayers returns the layers of a wildcard: its binary column, and the values that ignore_above excluded (WildcardFieldMapper of
+// Elasticsearch 8.5 and later).
 func (s *segment) wildcardLayers(ctx context.Context, f *node) ([]layer, string, error) {
 	original, err := s.originalLayer(ctx, f)
 	if err != nil {
@@ -45,19 +45,20 @@ func (s *segment) wildcardLayers(ctx context.Context, f *node) ([]layer, string,
 	return []layer{blobText{b, appendUTF8}, original}, "", nil
 }
 
-// docCount is the field that states the number of documents that one document represents, as in a downsampled index. It is in no mapping.
+// docCount is the field that states the number of documents that one document represents, as in a downsampled index. No mapping contains
+// it.
 const docCount = "_doc_count"
 
-// addCount adds it to the fields of a root.
+// addCount adds docCount to the fields of a root.
 func (n *node) addCount() {
 	n.children = append(n.children, &node{path: docCount, leaf: docCount, kind: docCount, params: &params{}})
 	slices.SortFunc(n.children, func(a, b *node) int { return compareJava(a.path, b.path) })
 }
 
-// count is the frequency of the one term of a field.
+// count is the frequency of the only term of a field.
 type count struct{ terms *lucene.Features }
 
-// countLayers returns the layers of _doc_count: a column since Elasticsearch 9.5, before that the frequency of its one term.
+// countLayers returns the layers of _doc_count: a column since Elasticsearch 9.5, before that the frequency of its only term.
 func (s *segment) countLayers(ctx context.Context) ([]layer, string, error) {
 	c, err := s.column(ctx, docCount)
 	if err != nil {
@@ -94,7 +95,7 @@ var metricNames = []string{"min", "max", "sum", "value_count"}
 
 // metrics is an aggregate_metric_double: one column for each metric (AggregateMetricDoubleFieldMapper of Elasticsearch 8.5 and later).
 type metrics struct {
-	columns []*lucene.Column // by the places of their names; nil where the segment has none
+	columns []*lucene.Column // by index of their names; nil if the segment lacks it
 }
 
 func (s *segment) metricLayers(ctx context.Context, f *node) ([]layer, string, error) {
@@ -151,7 +152,7 @@ func (l *metrics) load(ctx context.Context, s *segment, out *values) error {
 	return nil
 }
 
-// histogram is a binary column: of each bucket its count, a VLong, and its value, 8 bytes of a double (HistogramFieldMapper of
+// histogram is a binary column: for each bucket its count, a VLong, and its value, the 8 bytes of a double (HistogramFieldMapper of
 // Elasticsearch 8.5 and later).
 type histogram struct {
 	column *lucene.Column // nil when no document of the segment has a value
@@ -185,7 +186,7 @@ func (l histogram) load(ctx context.Context, s *segment, out *values) error {
 	return err
 }
 
-// appendHistogram appends a histogram of at most most bytes; 0: any.
+// appendHistogram appends a histogram of at most most bytes; 0 means no limit.
 func appendHistogram(dst, b []byte, most int) ([]byte, error) {
 	dst = append(dst, `{"values":`...)
 	dst, err := appendBuckets(dst, b, most, func(dst []byte, _ int64, value float64) []byte { return appendFloat(dst, value, 64) })

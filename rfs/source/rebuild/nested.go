@@ -27,9 +27,9 @@ func (n *node) findNested(all []*node) []*node {
 	return all
 }
 
-// readChildren rebuilds the nested documents of the current one. They precede it in the order of the source; the documents of
-// an inner object precede the document that they belong to. If a mapping has several paths, the values of a nested document
-// identify its path, else the inverted index does.
+// readChildren rebuilds the nested documents of the current one. They precede it in the order of the source; the documents of an inner
+// object precede the document that they belong to. If a mapping has several paths, the values of a nested document identify its path, or
+// else the inverted index does.
 func (s *segment) readChildren(ctx context.Context, v *lucene.Values) error {
 	clear(s.pending)
 	children, whole := v.Children()
@@ -98,7 +98,7 @@ func (s *segment) nestedNode(ctx context.Context) (*node, error) {
 	return found[0], nil
 }
 
-// fieldNestedPath has the path of each nested document as its term.
+// fieldNestedPath is the field whose term is the path of a nested document.
 const fieldNestedPath = "_nested_path"
 
 // indexedPath returns the object that the inverted index states for the current nested document. The files of that index are read
@@ -132,7 +132,7 @@ func (s *segment) unknownPath() error {
 	return &Unknown{Field: s.nested[0].path, Type: "nested", Reason: "it is unknown to which of several nested fields an object without values belongs"}
 }
 
-// hasEntries reports whether something was kept of an object, not counting nested ones in it.
+// hasEntries reports whether _ignored_source has entries of an object, not counting nested objects in it.
 func (s *segment) hasEntries(n *node) bool {
 	for path := range s.entries {
 		if within(path, n.path) && !slices.ContainsFunc(s.nested, func(x *node) bool { return x != n && within(x.path, n.path) && within(path, x.path) }) {
@@ -142,7 +142,7 @@ func (s *segment) hasEntries(n *node) bool {
 	return false
 }
 
-// within reports whether path is equal to object or lies below it.
+// within reports whether path equals object or is below it.
 func within(path, object string) bool {
 	return path == object || strings.HasPrefix(path, object+".")
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene/codec"
 )
 
-// member is one key of an object that is written: values that were kept as they were, a field or an object.
+// member is one key of an object to write: kept values, a field or an object.
 type member struct {
 	path    string
 	leaf    string
@@ -19,7 +19,7 @@ type member struct {
 	node    *node
 }
 
-// object appends an object, from its brace to its brace; some is false when it has nothing to write.
+// object appends an object with its braces; some is false if it has nothing to write.
 func (s *segment) object(ctx context.Context, dst []byte, n *node) (out []byte, some bool, err error) {
 	members := s.members(n)
 	out = append(dst, '{')
@@ -61,8 +61,7 @@ func (s *segment) object(ctx context.Context, dst []byte, n *node) (out []byte, 
 	return append(out, '}'), true, nil
 }
 
-// members lists the keys of an object in the order in which they are written: by their whole path. Kept values replace
-// rebuilt ones.
+// members returns the keys of an object in the order in which they are written: by full path. Kept values replace rebuilt ones.
 func (s *segment) members(n *node) []member {
 	entries := s.entries[n.path]
 	members := make([]member, 0, len(n.children)+len(entries))
@@ -94,7 +93,7 @@ func (s *segment) members(n *node) []member {
 	return members
 }
 
-// merge appends kept values: one as it is, several as one array, into which their own arrays are poured.
+// merge appends kept values: a single one as it is, several as one array that also takes the elements of their arrays.
 func (s *segment) merge(dst []byte, entries [][]byte) ([]byte, error) {
 	if len(entries) == 1 {
 		return appendIgnored(dst, entries[0], s.convert)
@@ -143,7 +142,7 @@ func (s *segment) leaf(ctx context.Context, dst []byte, n *node) ([]byte, bool, 
 	return s.appendLeaf(ctx, dst, s.leaves[n.path], &s.scratch)
 }
 
-// appendLeaf appends the values of a field, which are gathered in v.
+// appendLeaf appends the values of a field, which it collects in v.
 func (s *segment) appendLeaf(ctx context.Context, dst []byte, l *leaf, v *values) ([]byte, bool, error) {
 	if l.unknown != "" {
 		return dst, false, s.refuse(ctx, l)
@@ -171,7 +170,7 @@ func (s *segment) appendLeaf(ctx context.Context, dst []byte, l *leaf, v *values
 	return append(dst, ']'), true, nil
 }
 
-// refuse reports that a document has a value of a field that is not understood, or may have one.
+// refuse returns an *Unknown if a document has, or may have, a value of a field that is not understood.
 func (s *segment) refuse(ctx context.Context, l *leaf) error {
 	if l.present != nil {
 		n, err := l.present.Advance(ctx, s.doc)

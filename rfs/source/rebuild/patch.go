@@ -12,12 +12,12 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 )
 
-// patched is the source of an index of Elasticsearch 9.2 or later that stores sources without their vectors: the cluster puts
-// them back when it is asked for a source with vectors, and so does Patch.
+// patched is the source of an index of Elasticsearch 9.2 or later that stores sources without their vectors: the cluster restores them in a
+// source that is requested with vectors, and so does Patch.
 type patched struct{ synthetic }
 
-// NewPatched returns the Rebuilder for an index that stores sources without vectors and was created by a version; convert makes
-// JSON of CBOR, SMILE and YAML.
+// NewPatched returns the Rebuilder for an index that stores sources without vectors; created is the version that created it, and convert
+// converts CBOR, SMILE and YAML to JSON.
 func NewPatched(mapping json.RawMessage, created int64, convert func(dst []byte, source []byte) ([]byte, error)) (*Rebuilder, error) {
 	root, err := parseMapping(mapping)
 	if err != nil {
@@ -27,18 +27,18 @@ func NewPatched(mapping json.RawMessage, created int64, convert func(dst []byte,
 	return &Rebuilder{root: root, created: created, plain: convert, dialect: patched{}, lenient: true}, nil
 }
 
-// LeavesOut reports whether a mapping has vectors that an index leaves out of stored sources (index.mapping.exclude_source_vectors).
+// LeavesOut reports whether a mapping has vectors that an index excludes from stored sources (index.mapping.exclude_source_vectors).
 func LeavesOut(mapping json.RawMessage, created int64) bool {
 	root, err := parseMapping(mapping)
 	if err != nil {
-		return true // nothing is known of it
+		return true // its fields are unknown
 	}
 	found := false
 	root.walk(func(f *node) { found = found || f.leftOut(created) })
 	return found
 }
 
-// StatesPatched returns how well the vectors are put back that stored sources lack.
+// StatesPatched returns how well the vectors that stored sources lack are restored.
 func StatesPatched(mapping json.RawMessage, created int64) ([]FieldState, error) {
 	root, err := parseMapping(mapping)
 	if err != nil {
@@ -72,23 +72,23 @@ func (n *node) keepLeftOut(created int64) {
 	})
 }
 
-// patch is a value that a source lacks, or patches of the objects of a nested field, by their place.
+// patch is a value that a source lacks, or the patches of the objects of a nested field, by index.
 type patch struct {
-	path   string // of the whole source
+	path   string // full path
 	value  []byte
 	nested [][]patch
 }
 
-// Patches reports whether sources are stored without vectors, which Patch puts back.
+// Patches reports whether sources are stored without vectors, which Patch restores.
 func (r *Rebuilder) Patches() bool {
 	_, ok := r.dialect.(patched)
 	return ok
 }
 
-// Patch appends a stored source with the vectors that were left out of it, as the cluster answers it: each behind the last member
-// of the innermost object of its path that the source has. done is false when nothing was put back; nothing was appended then.
-// original states that no filter was applied to it: else what the filter of the mapping leaves out stays out. Its error is an
-// *Unknown when vectors of this document cannot be put back; the others are (done).
+// Patch appends a stored source with its excluded vectors, as the cluster returns it: each after the last member of the innermost object of
+// its path that the source has. done is false if nothing was restored; then nothing was appended. original states that source was not
+// filtered; otherwise fields that the mapping's filter excludes are not added. Its error is an *Unknown if vectors of this document cannot
+// be restored; the others are (done).
 func (r *Rebuilder) Patch(ctx context.Context, dst, source []byte, original bool, v *lucene.Values) (out []byte, done bool, err error) {
 	r.boundValues(v)
 	if err := r.use(ctx, v); err != nil {
@@ -108,8 +108,8 @@ func (r *Rebuilder) Patch(ctx context.Context, dst, source []byte, original bool
 	return appendPatched(dst, source, patches, r.most)
 }
 
-// appendPatched appends a source with patches; one of more than most bytes is ErrTooLong, 0: none is. done is false when no patch
-// has a place; nothing was appended then. An *Unknown is the first patch that has none.
+// appendPatched appends a source with patches; it returns ErrTooLong if the result exceeds most bytes, 0 means no limit. done is false if
+// no patch applies; then nothing was appended. An *Unknown is the first patch that does not apply.
 func appendPatched(dst, source []byte, patches []patch, most int) (out []byte, done bool, err error) {
 	var p placing
 	p.insertions(source, 0, "", patches)
@@ -137,7 +137,7 @@ func (s *segment) patchesOf(ctx context.Context, v *lucene.Values) ([]patch, err
 	if len(s.nested) > 0 && !whole {
 		return nil, &Unknown{Field: fieldNestedPath, Reason: "it is unknown which nested documents belong to it"}
 	}
-	pending := map[string][][]patch{} // of the nested documents whose outer one is still to come, by their path
+	pending := map[string][][]patch{} // of nested documents whose outer document follows, by path
 	of := func(d document, n *node) ([]patch, error) {
 		if err := s.load(ctx, d); err != nil {
 			return nil, err
@@ -173,7 +173,7 @@ func (s *segment) patchesOf(ctx context.Context, v *lucene.Values) ([]patch, err
 	return of(v, s.root)
 }
 
-// patchedNode returns the object that the current nested document is one of.
+// patchedNode returns the object of the mapping that the current nested document belongs to.
 func (s *segment) patchedNode(ctx context.Context) (*node, error) {
 	if len(s.nested) == 1 {
 		return s.nested[0], nil
@@ -181,7 +181,7 @@ func (s *segment) patchedNode(ctx context.Context) (*node, error) {
 	return s.indexedPath(ctx)
 }
 
-// valuesBelow appends the values of the fields below a node, without nested objects.
+// valuesBelow appends the values of the fields below a node, except for nested objects.
 func (s *segment) valuesBelow(ctx context.Context, all []patch, n *node) ([]patch, error) {
 	for _, c := range n.children {
 		switch {
@@ -203,7 +203,7 @@ func (s *segment) valuesBelow(ctx context.Context, all []patch, n *node) ([]patc
 	return all, nil
 }
 
-// insertion is a member that is added at a place of a source, behind the last member of an object.
+// insertion is a member to add at an offset of a source, after the last member of an object.
 type insertion struct {
 	at    int
 	empty bool // the object has no members
@@ -211,14 +211,14 @@ type insertion struct {
 	value []byte
 }
 
-// placing finds where patches go.
+// placing finds the insertions for patches.
 type placing struct {
 	found   []insertion
-	unknown error // the *Unknown of the first patch without a place; nil when all have one
+	unknown error // the *Unknown of the first patch that does not apply; nil if all do
 }
 
-// insertions adds where patches go in an object of a source, which starts at a place of it; prefix is the path of the object
-// with its dot.
+// insertions adds the insertions for patches of an object, which starts at an offset of the source; prefix is the path of the object with
+// its dot.
 func (l *placing) insertions(object []byte, at int, prefix string, patches []patch) {
 	for _, p := range patches {
 		path := strings.TrimPrefix(p.path, prefix)
@@ -234,10 +234,10 @@ func (l *placing) insertions(object []byte, at int, prefix string, patches []pat
 	}
 }
 
-// insertion adds where one value goes.
+// insertion adds the insertion of one value.
 func (l *placing) insertion(object []byte, at int, path string, p patch) error {
 	if !strings.Contains(path, ".") && !bytes.Contains(object, appendText(nil, []byte(path))) {
-		if end := bytes.LastIndexByte(object, '}'); end > 0 { // the usual case: nothing is searched
+		if end := bytes.LastIndexByte(object, '}'); end > 0 { // the usual case: no search needed
 			head := bytes.TrimRight(object[:end], " \t\r\n")
 			l.found = append(l.found, insertion{at + end, len(head) > 0 && head[len(head)-1] == '{', path, p.value})
 			return nil
@@ -255,7 +255,7 @@ func (l *placing) insertion(object []byte, at int, path string, p patch) error {
 	return nil
 }
 
-// nested adds where the values of nested objects go.
+// nested adds the insertions for the values of nested objects.
 func (l *placing) nested(object []byte, at int, path string, p patch) error {
 	objects, err := objectsAt(nil, object, at, path)
 	if err != nil {
@@ -273,7 +273,7 @@ func (l *placing) nested(object []byte, at int, path string, p patch) error {
 // errNoSource returns the error for a source that is not JSON.
 func errNoSource() error { return &Unknown{Field: "_source", Reason: "it is not JSON"} }
 
-// placesIn appends the innermost objects into which a path leads, each with the rest of it. A name may hold several parts of a path.
+// placesIn appends the innermost objects on a path, each with the rest of the path. A name may hold several parts of a path.
 func placesIn(all []insertion, value []byte, at int, path string) ([]insertion, error) {
 	items, isList, err := itemsOf(value)
 	if err != nil {
@@ -308,13 +308,13 @@ func placesIn(all []insertion, value []byte, at int, path string) ([]insertion, 
 	return all, nil
 }
 
-// part is an object of a source, and where it starts.
+// part is an object of a source, and its offset.
 type part struct {
 	body []byte
 	at   int
 }
 
-// objectsAt appends the objects at a path, in their order.
+// objectsAt appends the objects at a path, in order.
 func objectsAt(all []part, value []byte, at int, path string) ([]part, error) {
 	items, isList, err := itemsOf(value)
 	if err != nil {
@@ -346,7 +346,7 @@ func objectsAt(all []part, value []byte, at int, path string) ([]part, error) {
 	return all, nil
 }
 
-// itemsOf returns the items of a JSON array; isList is false for any other value.
+// itemsOf returns the elements of a JSON array; isList is false for any other value.
 func itemsOf(value []byte) (all []span, isList bool, err error) {
 	if len(value) == 0 || value[0] != '[' {
 		return nil, false, nil

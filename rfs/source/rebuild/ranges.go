@@ -9,18 +9,18 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene/codec"
 )
 
-// ranges is a binary column of ranges, ends included, sorted: VInt n, n of (from, to). Whole numbers and moments have one
-// bit of sign, four with the bytes that follow (inverted when negative), three of the number; doubles 8 bytes and floats 4
-// that sort as the numbers do; addresses 16.
+// ranges is a binary column of ranges, bounds included, sorted: VInt n, n of (from, to). Whole numbers and timestamps have one bit of sign,
+// four bits with the number of bytes that follow (inverted if negative), three bits of the number; doubles 8 bytes and floats 4 that sort
+// as the numbers do; addresses 16.
 type ranges struct {
 	column *lucene.Column
 	bound  renderBound
 }
 
-// renderBound reads one end of a range and writes it.
+// renderBound reads one bound of a range and writes it.
 type renderBound func(in *codec.Input, dst []byte) []byte
 
-// boundOf returns how the ends of a range are read and written, moments in a format; nil for a type or format that is unknown.
+// boundOf returns the reader and writer of the bounds of a range, timestamps in a format; nil for an unknown type or format.
 func boundOf(f *node, format dateFormat) renderBound {
 	switch f.kind {
 	case "long_range":
@@ -52,7 +52,7 @@ func boundOf(f *node, format dateFormat) renderBound {
 	return nil
 }
 
-// wholeBound writes null for the values that represent an open end.
+// wholeBound returns a renderBound for whole numbers that writes null for the values of an open bound.
 func wholeBound(least, most int64) renderBound {
 	return func(in *codec.Input, dst []byte) []byte {
 		v := rangeLong(in)
@@ -70,7 +70,7 @@ func openBound(dst []byte, v float64, bits int) []byte {
 	return appendFloat(dst, v, bits)
 }
 
-// rangeLong reads a whole number that sorts as its bytes do.
+// rangeLong reads a whole number whose encoding sorts like the number.
 func rangeLong(in *codec.Input) int64 {
 	head := in.U8()
 	more, v := int(head>>3&15), int64(head&7)

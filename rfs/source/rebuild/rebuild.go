@@ -1,6 +1,6 @@
-// Package rebuild writes sources that are not stored as the cluster itself would answer them: out of doc values, stored
-// fields and what Elasticsearch keeps next to them (_ignored_source). It knows the synthetic source of Elasticsearch and
-// the derived source of OpenSearch.
+// Package rebuild rebuilds sources that are not stored, as the cluster itself would return them: from doc values, stored fields and what
+// Elasticsearch keeps in addition (_ignored_source). It supports the synthetic source of Elasticsearch and the derived source of
+// OpenSearch.
 package rebuild
 
 import (
@@ -17,9 +17,9 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene/columns"
 )
 
-// Unknown is why the source of one document cannot be rebuilt: a field has a value that is not understood.
+// Unknown is the reason why the source of one document cannot be rebuilt: a field has a value that is not understood.
 type Unknown struct {
-	Field, Type string // Type is "" for what belongs to no field of the mapping
+	Field, Type string // Type is "" if the value belongs to no field of the mapping
 	Reason      string
 }
 
@@ -30,7 +30,7 @@ func (u *Unknown) Error() string {
 	return fmt.Sprintf("the source cannot be rebuilt: field %s of type %s: %s", u.Field, u.Type, u.Reason)
 }
 
-// ErrTooLong is a source that becomes longer than Rebuilder.Bound allows.
+// ErrTooLong reports a source that would exceed the limit of Rebuilder.Bound.
 var ErrTooLong = errors.New("the rebuilt source exceeds the length that is read")
 
 // Rebuilder writes the sources of an index, segment by segment. It belongs to one goroutine.
@@ -38,29 +38,30 @@ type Rebuilder struct {
 	root    *node
 	created int64 // version of the cluster that created the index
 	convert converter
-	plain   func(dst, source []byte) ([]byte, error) // makes JSON of a source in another form; of patched sources
+	plain   func(dst, source []byte) ([]byte, error) // converts a source in another format to JSON; for patched sources
 	dialect dialect
 	places  map[string]place // of fields; nil unless the dialect is fields
-	lenient bool             // what nothing of the mapping explains is left out
+	lenient bool             // values that the mapping does not explain are omitted
 	whole   bool             // the source is one value in _ignored_source
-	most    int              // length of a source, in bytes; 0: any
+	most    int              // maximum length of a source, in bytes; 0: no limit
 	seg     *lucene.Segment
 	bound   *segment
 }
 
-// dialect rebuilds sources in the way of one product.
+// dialect rebuilds sources for one product and mode.
 type dialect interface {
-	// layers returns where the values of a field lie in a segment; unknown is the reason if they cannot be read.
+	// layers returns the layers that hold the values of a field in a segment; unknown is the reason if they cannot be read.
 	layers(ctx context.Context, s *segment, f *node) (layers []layer, unknown string, err error)
-	// claims are names of fields of Lucene that belong to a field of the mapping.
+	// claims returns the names of Lucene fields that belong to a field of the mapping.
 	claims(f *node) []string
-	// reserved reports whether a column of a name that starts with _ belongs to the cluster, not to a source.
+	// reserved reports whether a column whose name starts with _ belongs to the cluster, not to a source.
 	reserved(name string) bool
 	// source appends the source of the current document.
 	source(ctx context.Context, s *segment, dst []byte) ([]byte, error)
 }
 
-// New returns the Rebuilder for an index with synthetic source that was created by a version; convert makes JSON of CBOR, SMILE and YAML.
+// New returns the Rebuilder for an index with synthetic source; created is the version that created it, and convert converts CBOR, SMILE
+// and YAML to JSON.
 func New(mapping json.RawMessage, created int64, convert func(dst []byte, format byte, source []byte) ([]byte, error)) (*Rebuilder, error) {
 	root, err := parseMapping(mapping)
 	if err != nil {
@@ -70,14 +71,14 @@ func New(mapping json.RawMessage, created int64, convert func(dst []byte, format
 	return &Rebuilder{root: root, created: created, convert: convert, dialect: synthetic{}}, nil
 }
 
-// longValues is the number of copies of the longest source that may be held as values: compressed and decompressed.
+// longValues is the number of copies of the longest source that columns may hold as values: compressed and decompressed.
 const longValues = 2
 
-// Bound bounds the sources that follow: one of more than most bytes, or whose making takes several times that, is
-// ErrTooLong. 0: none is.
+// Bound limits the following sources to most bytes. A longer source, or one that takes several times that memory to build, is ErrTooLong. 0
+// means no limit.
 func (r *Rebuilder) Bound(most int64) { r.most = int(min(most, math.MaxInt)) }
 
-// boundValues bounds what columns hold of long values by what a source may have.
+// boundValues sets the limit of long values in columns from the limit of a source.
 func (r *Rebuilder) boundValues(v *lucene.Values) {
 	if r.most == 0 {
 		v.Bound(math.MaxInt64)
@@ -86,11 +87,10 @@ func (r *Rebuilder) boundValues(v *lucene.Values) {
 	v.Bound(longValues * int64(r.most))
 }
 
-// Forget gives up the memory of the last source.
+// Forget releases the memory of the last source.
 func (r *Rebuilder) Forget() { r.seg, r.bound = nil, nil }
 
-// Append appends the source of the document that v describes. Its error is an *Unknown when the document alone cannot be
-// rebuilt.
+// Append appends the source of the document that v describes. Its error is an *Unknown if only this document cannot be rebuilt.
 func (r *Rebuilder) Append(ctx context.Context, dst []byte, v *lucene.Values) ([]byte, error) {
 	r.boundValues(v)
 	if err := r.use(ctx, v); err != nil {
@@ -116,7 +116,7 @@ func (r *Rebuilder) use(ctx context.Context, v *lucene.Values) error {
 	return nil
 }
 
-// unknownValue makes an error in the values inside of a document an *Unknown; damage of files is a fault.Damage and stays.
+// unknownValue converts an error in the values of a document to an *Unknown; damage of files stays a fault.Damage.
 func unknownValue(err error) error {
 	if errors.Is(err, columns.ErrLong) {
 		return ErrTooLong
@@ -133,16 +133,16 @@ type segment struct {
 	values    *lucene.Values
 	leaves    map[string]*leaf
 	strangers []*stranger
-	known     map[string]bool // names of stored fields that are understood
-	ignored   *lucene.Column  // _ignored_source as terms; nil when it is not
-	kept      *blobs          // _ignored_source as bytes; nil when it is not
+	known     map[string]bool // names of fields that belong to the mapping
+	ignored   *lucene.Column  // _ignored_source as terms, or nil
+	kept      *blobs          // _ignored_source as bytes, or nil
 	stored    map[string][]lucene.StoredValue
 	entries   map[string][]ignored // by the path of their object
 	nested    []*node              // the nested objects of the mapping
-	paths     *lucene.Text         // of nested documents; nil until they are asked for
-	pending   map[string][][]byte  // nested objects that are rebuilt, by their path, until their parent is
-	probing   bool                 // nested objects are left out
-	original  bool                 // what a filter leaves out is put back, too
+	paths     *lucene.Text         // of nested documents; nil until needed
+	pending   map[string][][]byte  // rebuilt nested objects by path, until their parent is rebuilt
+	probing   bool                 // nested objects are omitted
+	original  bool                 // fields that the filter excludes are added, too
 	scratch   values
 	doc       int32
 }
@@ -152,16 +152,16 @@ type leaf struct {
 	*node
 	layers  []layer
 	unknown string         // why its values cannot be read
-	present *lucene.Column // of an unknown field: which documents have a value; nil when that is unknown
+	present *lucene.Column // of an unknown field: which documents have a value; nil if that is unknown
 }
 
-// stranger is a column that belongs to no field that is understood.
+// stranger is a column that belongs to no field of the mapping.
 type stranger struct {
 	name   string
 	column *lucene.Column
 }
 
-// layer is one place where the values of a field lie.
+// layer is one source of the values of a field.
 type layer interface {
 	load(ctx context.Context, s *segment, out *values) error
 }
@@ -171,7 +171,7 @@ type values struct {
 	b     []byte
 	n     int
 	array bool // written as an array regardless of their number
-	most  int  // bytes; 0: any
+	most  int  // bytes; 0: no limit
 }
 
 func (v *values) reset(most int) { v.b, v.n, v.array, v.most = v.b[:0], 0, false, most }
@@ -185,7 +185,7 @@ func (v *values) next() error {
 	return fits(len(v.b), v.most)
 }
 
-// fits returns ErrTooLong when n bytes are more than most; 0: any are allowed.
+// fits returns ErrTooLong if n exceeds most bytes; 0 means no limit.
 func fits(n, most int) error {
 	if most > 0 && n > most {
 		return ErrTooLong
@@ -193,7 +193,7 @@ func fits(n, most int) error {
 	return nil
 }
 
-// bind finds the columns of all fields in a segment.
+// bind opens the columns of all fields in a segment.
 func (r *Rebuilder) bind(ctx context.Context, v *lucene.Values) (*segment, error) {
 	s := &segment{Rebuilder: r, values: v, leaves: map[string]*leaf{}, known: map[string]bool{}, stored: map[string][]lucene.StoredValue{},
 		nested: r.root.findNested(nil), pending: map[string][][]byte{}}
@@ -233,7 +233,7 @@ func (r *Rebuilder) bind(ctx context.Context, v *lucene.Values) (*segment, error
 	return s, s.bindStrangers(ctx)
 }
 
-// expected is why a field is refused that has values in its column, although its type keeps them elsewhere.
+// expected is the reason to refuse a field that has values in its column although its type keeps them elsewhere.
 const expected = "its values are expected in _ignored_source, where they are not"
 
 func (s *segment) bindLeaf(ctx context.Context, f *node) error {
@@ -264,7 +264,7 @@ func (s *segment) bindLeaf(ctx context.Context, f *node) error {
 	return nil
 }
 
-// mentioned reports whether the segment knows any field in which values of f can lie.
+// mentioned reports whether the segment has any field that can hold values of f.
 func (s *segment) mentioned(f *node) bool {
 	for _, x := range slices.Concat([]*node{f}, f.multi, f.children) {
 		for _, name := range append(s.dialect.claims(x), x.path) {
@@ -276,7 +276,7 @@ func (s *segment) mentioned(f *node) bool {
 	return false
 }
 
-// bindStrangers finds the columns that nothing of the mapping explains.
+// bindStrangers opens the columns that the mapping does not explain.
 func (s *segment) bindStrangers(ctx context.Context) error {
 	var names []string
 	s.values.Names(func(name string) {
@@ -324,7 +324,7 @@ func (s *segment) load(ctx context.Context, d document) error {
 		return err
 	}
 	if s.lenient {
-		return nil // nothing is kept next to the fields
+		return nil // nothing is kept in addition to the fields
 	}
 	if err := s.readIgnored(ctx); err != nil {
 		return err
@@ -344,7 +344,7 @@ func (s *segment) load(ctx context.Context, d document) error {
 	return nil
 }
 
-// take keeps a stored value by its name; the bytes live as long as the document.
+// take keeps a stored value by name; its bytes are valid as long as the document.
 func (s *segment) take(x lucene.StoredValue) error {
 	if !s.known[x.Name] && x.Name != "_ignored_source" {
 		if x.Name[:min(1, len(x.Name))] == "_" || s.lenient {
@@ -356,7 +356,7 @@ func (s *segment) take(x lucene.StoredValue) error {
 	return nil
 }
 
-// disabledRoot appends the source of an index whose mapping is switched off: it is kept whole.
+// disabledRoot appends the source of an index with a disabled mapping, which is kept whole.
 func (s *segment) disabledRoot(dst []byte) ([]byte, error) {
 	entries := s.entries[""]
 	if len(entries) != 1 {
@@ -365,7 +365,7 @@ func (s *segment) disabledRoot(dst []byte) ([]byte, error) {
 	return appendIgnored(dst, entries[0].value, s.convert)
 }
 
-// wholeSource appends a source that the cluster made when the document was indexed, and stores as one value.
+// wholeSource appends a source that the cluster built when the document was indexed and stored as one value.
 func (s *segment) wholeSource(ctx context.Context, dst []byte, d document) ([]byte, error) {
 	s.doc = d.DocID()
 	if err := s.readIgnored(ctx); err != nil {
@@ -382,7 +382,7 @@ func (s *segment) wholeSource(ctx context.Context, dst []byte, d document) ([]by
 	return nil, &Unknown{Field: "_ignored_source", Reason: "it does not hold the source"}
 }
 
-// readIgnored sorts the entries of _ignored_source by their objects.
+// readIgnored groups the entries of _ignored_source by object.
 func (s *segment) readIgnored(ctx context.Context) error {
 	s.entries = nil
 	take := func(x ignored) {
@@ -421,8 +421,7 @@ func (s *segment) readIgnored(ctx context.Context) error {
 	return nil
 }
 
-// parseEntry parses a stored entry in either form. The plain one is tried first: its lengths, its name and the type of
-// its value fit a coalesced one only by accident, and then the coalesced form decides.
+// parseEntry parses a stored entry in either form. An entry that fits both is an error; that can only happen by accident.
 func parseEntry(b []byte, yield func(ignored)) error {
 	var all []ignored
 	coalesced := parseCoalesced(b, func(x ignored) { all = append(all, x) })

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// appendUTF8 appends a JSON string as the cluster writes terms: bytes of UTF-8 as they are.
+// appendUTF8 appends a JSON string as the cluster writes terms: UTF-8 as it is.
 func appendUTF8(dst, s []byte) []byte {
 	dst = append(dst, '"')
 	from := 0
@@ -23,8 +23,7 @@ func appendUTF8(dst, s []byte) []byte {
 	return append(append(dst, s[from:]...), '"')
 }
 
-// appendText appends a JSON string as the cluster writes strings of Java: characters outside of the basic plane as two
-// escapes.
+// appendText appends a JSON string as the cluster writes Java strings: characters outside the basic plane as two escapes.
 func appendText(dst, s []byte) []byte {
 	dst = append(dst, '"')
 	for len(s) > 0 {
@@ -42,8 +41,8 @@ func appendText(dst, s []byte) []byte {
 	return append(dst, '"')
 }
 
-// escapeHigh writes the characters outside of the basic plane in the JSON from one place of b on as appendText does: the cluster
-// parses what it has stored and writes it again.
+// escapeHigh replaces characters outside the basic plane in the JSON b[from:] by escapes, as appendText does: the cluster parses what it
+// has stored and writes it again.
 func escapeHigh(b []byte, from int) []byte {
 	if !bytes.ContainsFunc(b[from:], func(r rune) bool { return r > 0xFFFF }) {
 		return b
@@ -62,7 +61,7 @@ func escapeHigh(b []byte, from int) []byte {
 	return b
 }
 
-// appendPair appends a character outside of the basic plane as two escapes.
+// appendPair appends a character outside the basic plane as two escapes.
 func appendPair(dst []byte, r rune) []byte {
 	r -= 0x10000
 	return appendUnicode(appendUnicode(dst, 0xD800+r>>10), 0xDC00+r&0x3FF)
@@ -91,8 +90,8 @@ func appendUnicode(dst []byte, r rune) []byte {
 	return append(dst, '\\', 'u', hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15])
 }
 
-// appendFloat appends a number as Java writes it: the shortest digits that mean it, always with a fraction, and with an
-// exponent outside of [1e-3, 1e7). Infinities and NaN become strings, as JSON has none.
+// appendFloat appends a number as Java writes it: the shortest digits that identify it, always with a fraction, and with an exponent
+// outside [1e-3, 1e7). Infinities and NaN become strings, because JSON has none.
 func appendFloat(dst []byte, v float64, bits int) []byte {
 	switch {
 	case math.IsNaN(v):
@@ -127,7 +126,7 @@ func appendFloat(dst []byte, v float64, bits int) []byte {
 	return append(dst, digits...)
 }
 
-// withFraction makes 12 of the number that starts at from 12.0.
+// withFraction appends .0 to the number that starts at from if it has no fraction.
 func withFraction(dst []byte, from int) []byte {
 	for _, c := range dst[from:] {
 		if c == '.' {
@@ -139,7 +138,7 @@ func withFraction(dst []byte, from int) []byte {
 
 func appendDouble(dst []byte, v float64) []byte { return appendFloat(dst, v, 64) }
 
-// sortable turns an integer that sorts like a double into it.
+// sortableDouble returns the double of an integer that sorts like it.
 func sortableDouble(v int64) float64 { return math.Float64frombits(uint64(v ^ v>>63&math.MaxInt64)) }
 
 func sortableFloat(v int64) float64 {
@@ -147,7 +146,7 @@ func sortableFloat(v int64) float64 {
 	return float64(math.Float32frombits(uint32(b ^ b>>31&math.MaxInt32)))
 }
 
-// sortableHalf is a number of 16 bits: 1 sign, 5 exponent, 10 fraction.
+// sortableHalf returns the 16-bit float of an integer that sorts like it: 1 bit of sign, 5 of exponent, 10 of fraction.
 func sortableHalf(v int64) float64 {
 	b := int16(v)
 	h := uint16(b ^ b>>15&math.MaxInt16)
@@ -169,7 +168,7 @@ func sortableHalf(v int64) float64 {
 	return f
 }
 
-// appendIP appends an address of 16 bytes; IPv4 addresses lie in ::ffff:0:0/96.
+// appendIP appends an address of 16 bytes; IPv4 addresses are in ::ffff:0:0/96.
 func appendIP(dst, b []byte) ([]byte, bool) {
 	if len(b) != 16 {
 		return dst, false
@@ -185,7 +184,7 @@ func appendBase64(dst, b []byte) []byte {
 	return append(dst, '"')
 }
 
-// appendGeo appends a point whose coordinates are 32 bits each of their range.
+// appendGeo appends a point whose coordinates each take 32 bits of their range.
 func appendGeo(dst []byte, v int64) []byte {
 	dst = appendDouble(append(dst, `{"lat":`...), float64(int32(v>>32))*(180.0/(1<<32)))
 	dst = appendDouble(append(dst, `,"lon":`...), float64(int32(v))*(360.0/(1<<32)))
@@ -208,7 +207,7 @@ func unscaled(value int64, factor float64) float64 {
 	return v
 }
 
-// roundHalfUp is Math.round of Java: halves are rounded up, and values out of range become the nearest representable integer.
+// roundHalfUp rounds as Math.round of Java: halves up, and values out of range to the nearest representable integer.
 func roundHalfUp(v float64) int64 {
 	switch {
 	case v >= math.MaxInt64:
@@ -223,7 +222,7 @@ func roundHalfUp(v float64) int64 {
 	return int64(down)
 }
 
-// ulp is Math.ulp of Java: the distance from a number to the next number farther from zero.
+// ulp returns the distance from a number to the next number farther from zero, as Math.ulp of Java.
 func ulp(v float64) float64 {
 	v = math.Abs(v)
 	if v == math.MaxFloat64 {

@@ -11,13 +11,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene/columns"
 )
 
-// synthetic is the synthetic source of Elasticsearch. The version that created the index determines where the values of
-// a type lie. A segment uses only the places of its version.
+// synthetic is the synthetic source of Elasticsearch. The version that created the index determines where the values of a type are stored.
+// A segment only uses the places of its version.
 type synthetic struct{}
 
 const (
 	suffixOriginal  = "._original"         // values that the field did not index
-	suffixMalformed = "._ignore_malformed" // values that the type could not take
+	suffixMalformed = "._ignore_malformed" // values that the type could not accept
 	suffixOffsets   = ".offsets"           // the order of arrays
 )
 
@@ -29,7 +29,7 @@ func (synthetic) claims(f *node) []string {
 		all = append(all, f.path+suffix, f.path+suffix+suffixCounts)
 	}
 	if f.kind == "sparse_vector" {
-		all = append(all, fieldNames) // an empty vector is nowhere else
+		all = append(all, fieldNames) // an empty vector appears nowhere else
 	}
 	return all
 }
@@ -62,7 +62,7 @@ func appendUnsigned(dst []byte, v int64) []byte { return strconv.AppendUint(dst,
 
 func appendLong(dst []byte, v int64) []byte { return strconv.AppendInt(dst, v, 10) }
 
-// numberOf returns how the numbers of a type are written; nil for other types.
+// numberOf returns the writer of the numbers of a type; nil for other types.
 func numberOf(f *node) renderNumber {
 	switch f.kind {
 	case "long", "integer", "short", "byte":
@@ -73,7 +73,7 @@ func numberOf(f *node) renderNumber {
 		return func(dst []byte, v int64) []byte { return appendFloat(dst, sortableFloat(v), 32) }
 	case "half_float":
 		return func(dst []byte, v int64) []byte { return appendFloat(dst, sortableHalf(v), 32) }
-	case "unsigned_long": // 2^63 is taken off, so that it sorts as a signed number
+	case "unsigned_long": // 2^63 is subtracted, so that it sorts as a signed number
 		return func(dst []byte, v int64) []byte { return appendUnsigned(dst, v^math.MinInt64) }
 	case "scaled_float":
 		if f.params.Scaling <= 0 {
@@ -90,7 +90,7 @@ func numberOf(f *node) renderNumber {
 	return nil
 }
 
-// momentsOf returns how the moments of a field are written; nil without a format.
+// momentsOf returns the writer of the timestamps of a field; nil without a format.
 func momentsOf(f *node, format dateFormat) renderNumber {
 	switch {
 	case format == nil:
@@ -211,13 +211,13 @@ const (
 	skipsOriginals = 9_040_000
 )
 
-// keepsOriginal reports whether a keyword keeps what its normalizer changes next to its column, in _ignored_source. Of keys of flattened
-// objects nothing is kept.
+// keepsOriginal reports whether a keyword keeps the values that its normalizer changes in _ignored_source, in addition to its column. Keys
+// of flattened objects do not.
 func keepsOriginal(f *node, created int64) bool {
 	return f.params.Normalizer != "" && !bool(f.params.SkipOriginal) && !f.key && (f.params.Normalizer != "lowercase" || created < keepsOriginals)
 }
 
-// binaryLayers returns the layers of types whose values are bytes.
+// binaryLayers returns the layers of types with binary values.
 func (s *segment) binaryLayers(ctx context.Context, f *node) ([]layer, string, error) {
 	c, err := s.column(ctx, f.path)
 	if c == nil || err != nil {
@@ -235,7 +235,7 @@ func (s *segment) binaryLayers(ctx context.Context, f *node) ([]layer, string, e
 	return []layer{&ranges{c, bound}}, unknown, nil
 }
 
-// orderOf returns the order of the arrays of a field; nil when the segment keeps none.
+// orderOf returns the order of the arrays of a field; nil if the segment does not keep it.
 func (s *segment) orderOf(ctx context.Context, f *node) (*order, error) {
 	c, err := s.column(ctx, f.path+suffixOffsets)
 	if c == nil || err != nil || c.Kind() != columns.Sorted {
@@ -244,7 +244,7 @@ func (s *segment) orderOf(ctx context.Context, f *node) (*order, error) {
 	return &order{column: c}, nil
 }
 
-// expect rejects a column of another type than the field's.
+// expect returns the reason to refuse a column of another type than the field's, or "".
 func expect(c *lucene.Column, kinds ...columns.Kind) string {
 	if c == nil {
 		return ""
@@ -270,8 +270,8 @@ func (s *segment) numberLayers(ctx context.Context, f *node, render renderNumber
 	return []layer{&numbers{column: c, order: o, render: render}, bad}, expect(c, columns.Numeric, columns.SortedNumeric), err
 }
 
-// constantLayers returns the layers of a constant_keyword. Since 8.18 its column states which documents were sent with the value.
-// Before, it is in _ignored_source, or nothing states it.
+// constantLayers returns the layers of a constant_keyword. Since 8.18 its column states which documents were sent with the value. Before,
+// the value is in _ignored_source, or missing.
 func (s *segment) constantLayers(ctx context.Context, f *node) ([]layer, string, error) {
 	value, ok := f.params.constant()
 	c, err := s.column(ctx, f.path)
@@ -285,7 +285,7 @@ func (s *segment) constantLayers(ctx context.Context, f *node) ([]layer, string,
 	return []layer{&numbers{column: c, render: render}}, expect(c, columns.Numeric, columns.SortedNumeric), nil
 }
 
-// constant returns the value of a constant_keyword, "" while it has none; ok is false when it is not a string.
+// constant returns the value of a constant_keyword, "" if it has none yet; ok is false if it is not a string.
 func (p *params) constant() (value string, ok bool) {
 	if len(p.Value) == 0 {
 		return "", true
@@ -341,7 +341,7 @@ func (s *segment) keywordLayers(ctx context.Context, f *node) ([]layer, string, 
 	return s.termLayers(ctx, f, appendUTF8, original)
 }
 
-// firstOf is a text that a version before 9.3 stored, which later ones rebuild from other places.
+// firstOf is a text that a version before 9.3 stored and later versions rebuild from other places.
 type firstOf struct {
 	text storedText
 	rest []layer
@@ -359,7 +359,8 @@ func (l firstOf) load(ctx context.Context, s *segment, out *values) error {
 	return nil
 }
 
-// textLayers returns the layers of text that is stored or has doc values, or else of the text kept for synthetic sources and of a keyword below it.
+// textLayers returns the layers of a text: its stored values or doc values, or else the original kept for synthetic sources and the values
+// of a keyword below it.
 func (s *segment) textLayers(ctx context.Context, f *node) ([]layer, string, error) {
 	original, err := s.originalLayer(ctx, f)
 	if err != nil {
@@ -385,9 +386,9 @@ func (s *segment) textLayers(ctx context.Context, f *node) ([]layer, string, err
 	return []layer{firstOf{storedText{name: f.path}, append([]layer{original}, found...)}}, "", nil
 }
 
-// keywordsOf returns where the keyword below a text holds its values; nothing when none does. Nodes before 9.3 take one without a normalizer,
-// later ones the first. Where both can have written, it is the one with more values: an earlier node kept all of the one, a later one all of
-// the other.
+// keywordsOf returns the layers of the keyword below a text that holds its values; none if no keyword does. Nodes before 9.3 use a keyword
+// without a normalizer, later ones the first keyword. If both can have written the segment, the keyword with more values is used: an
+// earlier node kept all values of one, a later node all of the other.
 func (s *segment) keywordsOf(ctx context.Context, f *node) (found []layer, unknown string, err error) {
 	var normalized []layer
 	for _, m := range f.multi {
@@ -409,7 +410,7 @@ func (s *segment) keywordsOf(ctx context.Context, f *node) (found []layer, unkno
 	return normalized, "", nil
 }
 
-// fullest is a field whose values lie in one of two places: in the first, unless the second has more of them.
+// fullest is a field whose values are in one of two places: in the first, unless the second has more of them.
 type fullest struct {
 	of [2][]layer
 	v  [2]values

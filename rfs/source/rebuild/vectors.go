@@ -14,28 +14,28 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene/postings"
 )
 
-// littleEndian is the version from which on vectors that are not indexed lie in little-endian numbers.
+// littleEndian is the version from which on vectors that are not indexed have little-endian numbers.
 const littleEndian = 8_09_00_99
 
-// suffixMagnitude is the column of the lengths of vectors, which are indexed with length 1 where their similarity is the cosine.
+// suffixMagnitude is the suffix of the column with the magnitudes of vectors, which are indexed with magnitude 1 if their similarity is the
+// cosine.
 const suffixMagnitude = "._magnitude"
 
 // vectorKinds are the types of vectors.
 var vectorKinds = []string{"dense_vector", "sparse_vector", "rank_vectors"}
 
-// vector is a column of vectors: the numbers, and where they are not indexed four bytes of their length (in the sense of
-// geometry) or none.
+// vector is a column of vectors: the numbers, followed in vectors that are not indexed by the magnitude in four bytes, or by nothing.
 type vector struct {
 	column    *lucene.Column
-	magnitude *lucene.Column // nil: numbers are as they were sent
-	dims      int            // numbers that are written
+	magnitude *lucene.Column // nil: the numbers are as they were sent
+	dims      int            // numbers of a vector
 	width     int            // bytes of each
 	order     binary.ByteOrder
 	indexed   bool
 	rows      bool // several vectors, each of dims numbers
 }
 
-// elements returns how many numbers of how many bytes a vector has; 0 bytes when the type of its elements is unknown.
+// elements returns the number of elements of a vector and their length in bytes, 0 if the element type is unknown.
 func (p *params) elements() (dims, width int) {
 	switch p.ElementType {
 	case "", "float":
@@ -129,7 +129,7 @@ func (l *vector) all(b []byte, magnitude float32, out *values) error {
 	return codec.Errorf(0, "vector of %d numbers in %d bytes", l.dims, len(b))
 }
 
-// write appends the numbers of one vector, times the magnitude; 0: as they are.
+// write appends the numbers of one vector, multiplied by magnitude; 0 leaves them unchanged.
 func (l *vector) write(b []byte, magnitude float32, out *values) error {
 	for ; len(b) > 0; b = b[l.width:] {
 		if err := out.next(); err != nil {
@@ -153,14 +153,14 @@ func (l *vector) write(b []byte, magnitude float32, out *values) error {
 	return nil
 }
 
-// fieldNames has the names of fields of a document that can be found by no other means as its terms.
+// fieldNames is the field whose terms are the names of the fields of a document that no other structure records.
 const fieldNames = "_field_names"
 
-// features is a sparse vector: the terms of the field. The frequency of each holds the highest 17 bits of its number. (The cluster
-// reads it from term vectors, which hold the same.)
+// features is a sparse vector: the terms of the field. The frequency of each holds the highest 17 bits of its number. (The cluster reads it
+// from term vectors, which hold the same.)
 type features struct {
-	terms *lucene.Features // nil when no document of the segment has a term
-	names *lucene.Text     // of documents with an empty vector; nil when these are unknown
+	terms *lucene.Features // nil if no document of the segment has a term
+	names *lucene.Text     // of documents with an empty vector; nil if these are unknown
 	path  []byte
 }
 
@@ -182,7 +182,7 @@ func (s *segment) sparseLayers(ctx context.Context, f *node) ([]layer, string, e
 	return []layer{l}, "", nil
 }
 
-// sparse returns how many sparse vectors the mapping has.
+// sparse returns the number of sparse vectors in the mapping.
 func (r *Rebuilder) sparse() (n int) {
 	r.root.walk(func(f *node) {
 		if f.kind == "sparse_vector" {
