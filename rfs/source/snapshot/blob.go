@@ -36,18 +36,17 @@ const (
 	footerSize  = 16
 )
 
-// Bounds of blobs that are read whole. A few kilobytes may be compressed to any length, once.
+// Limits of blobs that are read whole. A few kilobytes may decompress to any length, once.
 const (
-	// maxMetadata bounds a metadata blob in bytes, as it is and decompressed: the largest index metadata
-	// seen in the field has some 100 MB of mappings.
+	// maxMetadata bounds a metadata blob in bytes, both stored and decompressed: the largest index metadata seen in the field has some 100
+	// MB of mappings.
 	maxMetadata = 128 << 20
 	// maxCatalog bounds the catalog likewise: 10,000 indices in 500 snapshots take 125 MB.
 	maxCatalog = 192 << 20
-	// Beyond freely bytes a payload must not be more than maxRatio times what it was made from.
+	// A payload of more than freely bytes must not exceed maxRatio times the length of its compressed form.
 	freely   = 32 << 20
 	maxRatio = 200
-	// maxValues bounds the values of a list of files or snapshots, and of the metadata of an index: a short text can be
-	// many of them.
+	// maxValues bounds the values of a list of files or snapshots, and of the metadata of an index: a short text can hold many of them.
 	maxValues = 2_000_000
 	// maxSettings bounds the values of the settings of an index: lists of words are the longest.
 	maxSettings = 200_000
@@ -61,28 +60,28 @@ const (
 	codecIndex     = "index-metadata"
 )
 
-// A blob that is longer than smallBlob, becomes longer than smallText, or holds more than smallValues is large: several of
-// them are not held at the same time, if the Repository has a rule for that.
+// A blob that is longer than smallBlob, decompresses to more than smallText, or holds more than smallValues is large: several large blobs
+// are not held at the same time if the Repository limits them.
 const (
 	smallBlob   = 1 << 20
 	smallText   = 4 << 20
 	smallValues = 100_000
 )
 
-// patient is a Repository with a rule for large blobs.
+// patient is a Repository that limits the large blobs that are held at the same time.
 type patient interface {
-	// HoldLarge blocks until a large blob may be held, until release is called.
+	// HoldLarge blocks until a large blob may be held; the caller calls release when it has dropped the blob.
 	HoldLarge(ctx context.Context) (release func(), err error)
 }
 
-// readJSON reads a metadata blob of the given codec ("" when it has no frame) as JSON. The caller calls done when it has
-// parsed the blob; after an error there is nothing to end.
+// readJSON reads a metadata blob of the given codec ("" if it has no frame) as JSON. The caller calls done when it has parsed the blob, but
+// not after an error.
 func readJSON(ctx context.Context, r Repository, name, codec string) (payload []byte, done func(), err error) {
 	payload, _, done, err = readBlob(ctx, r, name, codec, maxMetadata)
 	return payload, done, err
 }
 
-// readSummed is readJSON and returns the sum of the blob's bytes, too.
+// readSummed is readJSON that also returns the sum of the blob's bytes.
 func readSummed(ctx context.Context, r Repository, name, codec string) (payload []byte, sum string, done func(), err error) {
 	payload, b, done, err := readBlob(ctx, r, name, codec, maxMetadata)
 	if b == nil {
@@ -92,7 +91,7 @@ func readSummed(ctx context.Context, r Repository, name, codec string) (payload 
 	return payload, base64.RawURLEncoding.EncodeToString(hash[:sumSize]), done, err
 }
 
-// readBlob is readJSON with another bound, in bytes; it returns the bytes of the blob, too.
+// readBlob is readJSON with another limit, in bytes; it also returns the bytes of the blob.
 func readBlob(ctx context.Context, r Repository, name, codec string, limit int) (payload, b []byte, done func(), err error) {
 	done = func() {}
 	if p, ok := r.(patient); ok {
@@ -116,11 +115,11 @@ func readBlob(ctx context.Context, r Repository, name, codec string, limit int) 
 	return payload, b, done, nil
 }
 
-// suspectTries limits the repetitions for a blob whose bytes make no sense and are not as many as the repository states.
+// suspectTries limits the retries for a blob that cannot be decoded and whose length differs from the one that the repository states.
 const suspectTries = 3
 
 // readDecoded reads a blob of at most limit bytes and decodes it. A bucket may answer with a part of the blob, or with something else, as
-// if that was all: the blob is corrupt only if its length is that of the answer, or if the answers stay so.
+// if it were the blob: the blob is corrupt only if its stated length equals the length of the answer, or if retries give the same result.
 func readDecoded(ctx context.Context, r Repository, name string, limit int, decode func(b []byte) error) ([]byte, error) {
 	for n := 0; ; n++ {
 		b, err := repo.ReadAll(ctx, r, name, int64(limit))
@@ -139,7 +138,7 @@ func readDecoded(ctx context.Context, r Repository, name string, limit int, deco
 	}
 }
 
-// sumSize is the number of bytes of a blob's SHA-256 that are kept to recognize it.
+// sumSize is the number of bytes of a blob's SHA-256 that are kept to identify it.
 const sumSize = 16
 
 // known checks that a blob equals the blob that was read when the work was planned.
@@ -166,7 +165,7 @@ func decodeBlob(name, codec string, b []byte, limit int) ([]byte, error) {
 	return out, nil
 }
 
-// inBlob names the blob in a Damage that does not yet.
+// inBlob adds the name of the blob to a Damage that has none.
 func inBlob(name string, err error) error {
 	var d *fault.Damage
 	if errors.As(err, &d) && d.Blob == "" {
@@ -206,8 +205,8 @@ func unframe(codec string, b []byte) ([]byte, error) {
 	return b[9+n : end], nil
 }
 
-// payloadJSON sniffs the form of a payload and returns JSON of at most limit bytes. A payload is compressed
-// once at most, as every version writes it.
+// payloadJSON detects the format of a payload and returns JSON of at most limit bytes. A payload may be compressed only once, as every
+// version writes it.
 func payloadJSON(b []byte, limit int) ([]byte, error) {
 	limit = min(limit, max(freely, maxRatio*len(b)))
 	raw, err := decompress(b, limit)
@@ -253,15 +252,15 @@ func decompress(b []byte, limit int) ([]byte, error) {
 	return inflate(z, limit)
 }
 
-// maxWindow is what a zstd frame may demand to look back, bytes: that of the highest level (22) is 128 MiB, those
-// of the levels that snapshots are written with 8 MiB and less.
+// maxWindow is the maximum window of a zstd frame, in bytes: the highest level (22) uses 128 MiB, the levels that snapshots are written
+// with 8 MiB and less.
 const maxWindow = 32 << 20
 
 func tooLong(limit int) error {
 	return fault.Corrupt("", "", -1, "decompresses to more than %d bytes", limit)
 }
 
-// inflate reads a decompressor to its end, bounded.
+// inflate reads a decompressor to its end, at most limit bytes.
 func inflate(r io.Reader, limit int) ([]byte, error) {
 	out, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
 	if err != nil {
@@ -273,7 +272,7 @@ func inflate(r io.Reader, limit int) ([]byte, error) {
 	return out, nil
 }
 
-// fewValues demands that the JSON of a blob holds no more than maxValues values.
+// fewValues returns an error if the JSON of a blob holds more than maxValues values.
 func fewValues(name string, b []byte) error {
 	if len(b) > maxValues && countValues(b) > maxValues {
 		return fault.Corrupt(name, "", -1, "it holds more than %d values", maxValues)
@@ -281,7 +280,7 @@ func fewValues(name string, b []byte) error {
 	return nil
 }
 
-// countValues returns about how many values valid JSON holds.
+// countValues returns the approximate number of values that valid JSON holds.
 func countValues(b []byte) (n int) {
 	for i := 0; i < len(b); i++ {
 		switch b[i] {
@@ -298,7 +297,7 @@ func countValues(b []byte) (n int) {
 	return n
 }
 
-// unmarshalList decodes a blob that becomes many small values.
+// unmarshalList decodes a blob of many small values.
 func unmarshalList(name string, b []byte, v any) error {
 	if err := fewValues(name, b); err != nil {
 		return err
@@ -317,7 +316,7 @@ func unmarshal(name string, b []byte, v any) error {
 // missing reports whether a blob is missing.
 func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
-// referenced turns a missing blob that something refers to into damage.
+// referenced converts the error of a missing blob that another blob refers to into damage.
 func referenced(name, by string, err error) error {
 	if missing(err) {
 		return fault.Corrupt(name, "", -1, "the blob is missing, but %s refers to it", by)

@@ -26,7 +26,7 @@ type Repository interface {
 	List(ctx context.Context, prefix string) iter.Seq2[repo.Blob, error]
 }
 
-// State is the state of a snapshot as it is recorded.
+// State is the recorded state of a snapshot.
 type State string
 
 // The states.
@@ -36,7 +36,7 @@ const (
 	Failed       State = "FAILED"
 	Partial      State = "PARTIAL"
 	Incompatible State = "INCOMPATIBLE"
-	Unknown      State = "" // unknown to the catalog; the snapshot's own blob has it
+	Unknown      State = "" // the catalog does not have it; the snapshot's own blob does
 )
 
 var stateNumbers = []State{InProgress, Success, Failed, Partial, Incompatible}
@@ -51,7 +51,7 @@ type Ref struct {
 	lookup []link // index id → identifier (7.9 and later), by id
 }
 
-// link is a pair of strings by their numbers in Catalog.texts.
+// link is a pair of strings by their indices in Catalog.texts.
 type link struct{ from, to int32 }
 
 // Catalog is the list of snapshots of a repository (index-N, or index before 5.0).
@@ -64,23 +64,22 @@ type Catalog struct {
 	blob        string
 	indices     map[string]catalogIndex
 	identifiers map[string]string // identifier → X of meta-<X>.dat
-	texts       texts             // what lookups of many snapshots repeat
-	places      map[string]int32  // UUID → place in Snapshots
-	newest      map[string]int32  // name → place of its newest entry
+	texts       texts             // strings that the lookups of many snapshots share
+	places      map[string]int32  // UUID → index in Snapshots
+	newest      map[string]int32  // name → index of its newest entry
 }
 
 // catalogIndex is one index name of the catalog.
 type catalogIndex struct {
 	id          string
-	snapshots   []int32 // places in Catalog.Snapshots, ascending
+	snapshots   []int32 // indices in Catalog.Snapshots, ascending
 	generations []string
 	pathType    int
 }
 
-// OpenCatalog reads the newest catalog. Errors: fault.ErrCorrupt with the blob,
-// fs.ErrNotExist when the place holds no repository.
+// OpenCatalog reads the newest catalog. Errors: fault.ErrCorrupt with the blob, fs.ErrNotExist if the location holds no repository.
 func OpenCatalog(ctx context.Context, r Repository) (*Catalog, error) {
-	// The source deletes a catalog when it has written the next one, which may happen between the listing and the reading.
+	// The source deletes a catalog after it has written the next one, possibly between the listing and the read.
 	last := int64(-1)
 	for reads := 1; ; reads++ {
 		c, err := openCatalog(ctx, r)
@@ -96,7 +95,7 @@ func OpenCatalog(ctx context.Context, r Repository) (*Catalog, error) {
 
 const maxCatalogReads = 10
 
-// address returns where the repository is, for errors.
+// address returns the address of the repository, for errors.
 func address(r Repository) string {
 	if at, ok := r.(interface{ URI() string }); ok {
 		return at.URI()
@@ -104,7 +103,7 @@ func address(r Repository) string {
 	return "this place"
 }
 
-// errCatalogGone means that the catalog which was found could not be read, because it is missing any more.
+// errCatalogGone means that the catalog that was found has been deleted since.
 var errCatalogGone = errors.New("the catalog is gone")
 
 // openCatalog finds and reads the catalog once. With errCatalogGone it returns the Catalog that was found.
@@ -130,7 +129,7 @@ func openCatalog(ctx context.Context, r Repository) (*Catalog, error) {
 	return c, c.parse(ctx, b)
 }
 
-// findGeneration takes the greatest N of the listing and warns when index.latest disagrees. Both are asked for at the same time.
+// findGeneration sets the greatest N of the listing and warns if index.latest disagrees. It requests both at the same time.
 func (c *Catalog) findGeneration(ctx context.Context) error {
 	listed, failed := int64(-1), error(nil)
 	var list sync.WaitGroup

@@ -13,26 +13,26 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// A catalog lists every snapshot with every index, and every index with every snapshot. It is read value by value, so that
-// what it takes in memory is its text and a few bytes per entry, and the sum of these is bounded.
+// A catalog lists every snapshot with every index, and every index with every snapshot. It is parsed value by value, so that it takes the
+// memory of its text and a few bytes per entry, whose sum is bounded.
 
-// maxCatalogMemory bounds what the entries of a catalog take in memory, bytes, as they are counted here.
+// maxCatalogMemory bounds the memory of the entries of a catalog, in bytes, as counted here.
 const maxCatalogMemory = 160 << 20
 
 var errCatalogMemory = errors.New("its entries take too much memory")
 
-// nameOrObject reads a value that is a string in one version and an object in another.
+// nameOrObject is a value that is a string in one version and an object in another.
 type nameOrObject struct {
 	Name         string      `json:"name"`
 	UUID         string      `json:"uuid"`
 	State        *int        `json:"state"`
 	Version      string      `json:"version"`
 	IndexVersion json.Number `json:"index_version"`
-	// IndexMetadata is read by the catalog alone, key by key.
+	// IndexMetadata is only read by the catalog, key by key.
 	IndexMetadata json.RawMessage `json:"index_metadata_lookup"`
 }
 
-// UnmarshalJSON takes a plain string for both name and uuid.
+// UnmarshalJSON uses a plain string as both name and uuid.
 func (n *nameOrObject) UnmarshalJSON(b []byte) error {
 	if len(b) > 0 && b[0] == '"' {
 		if err := json.Unmarshal(b, &n.Name); err != nil {
@@ -49,7 +49,7 @@ func (n *nameOrObject) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// texts numbers strings, each once.
+// texts numbers distinct strings.
 type texts struct {
 	numbers map[string]int32
 	all     []string
@@ -68,7 +68,7 @@ func (t *texts) number(s string) int32 {
 	return n
 }
 
-// holds reports whether an index belongs to the snapshot of a UUID.
+// holds reports whether an index belongs to the snapshot with a UUID.
 func (c *Catalog) holds(x catalogIndex, uuid string) bool {
 	place, ok := c.places[uuid]
 	if !ok {
@@ -78,7 +78,7 @@ func (c *Catalog) holds(x catalogIndex, uuid string) bool {
 	return ok
 }
 
-// identifier returns what names the metadata of an index in a snapshot, "" before 7.9.
+// identifier returns the identifier of the metadata of an index in a snapshot, "" before 7.9.
 func (c *Catalog) identifier(r Ref, indexID string) string {
 	id, ok := c.texts.numbers[indexID]
 	if !ok {
@@ -93,7 +93,7 @@ func (c *Catalog) identifier(r Ref, indexID string) string {
 
 // catalogReader fills a Catalog.
 type catalogReader struct {
-	ctx  context.Context // of the reading: a catalog has millions of entries at most
+	ctx  context.Context // of the read: a catalog may have millions of entries
 	c    *Catalog
 	dec  *json.Decoder
 	used int // bytes that entries take, about
@@ -107,8 +107,7 @@ func (r *catalogReader) take(n int) error {
 	return nil
 }
 
-// parse reads the catalog. The snapshots precede the indices that refer to them; where they do not, the
-// text is read twice.
+// parse reads the catalog. The snapshots usually precede the indices that refer to them; if they do not, the text is read twice.
 func (c *Catalog) parse(ctx context.Context, b []byte) error {
 	c.places, c.newest = map[string]int32{}, map[string]int32{}
 	r := &catalogReader{ctx: ctx, c: c}
@@ -125,7 +124,7 @@ func (c *Catalog) parse(ctx context.Context, b []byte) error {
 	return nil
 }
 
-// pass reads the members of the catalog. late reports that indices came before snapshots; again reads only these.
+// pass reads the members of the catalog. late reports that indices came before snapshots; with again it reads only the indices.
 func (r *catalogReader) pass(b []byte, again bool) (late bool, err error) {
 	r.dec = json.NewDecoder(bytes.NewReader(b))
 	indices := false
@@ -185,7 +184,7 @@ func (r *catalogReader) list(open json.Delim, element func() error) error {
 	return err
 }
 
-// skip moves behind a value.
+// skip moves past a value.
 func (r *catalogReader) skip() error {
 	for depth := 0; ; {
 		t, err := r.dec.Token()

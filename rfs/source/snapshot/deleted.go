@@ -9,10 +9,10 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
-// ErrDeleted means that the catalog does not list the snapshot any more: it was deleted after the work was planned.
+// ErrDeleted means that the catalog no longer lists the snapshot: it was deleted after the work was planned.
 var ErrDeleted = errors.New("the snapshot was deleted from the repository after this run had started; take another snapshot and start a new session with it")
 
-// origin is the snapshot that a reader works on, to find out why a blob is missing.
+// origin is the snapshot that a reader works on. It serves to find out why a blob is missing.
 type origin struct {
 	repo       Repository
 	name, uuid string
@@ -20,15 +20,15 @@ type origin struct {
 
 func (l Locator) origin(r Repository) origin { return origin{r, l.SnapshotName, l.SnapshotUUID} }
 
-// remembering is a Repository that keeps what its readers found out, as long as it is used.
+// remembering is a Repository that keeps findings of its readers as long as it is used.
 type remembering interface{ Memory() *sync.Map }
 
-// catalogEntry is the entry of a snapshot in the catalog, found once for all blobs that are missing: a catalog is long, and a repository
-// that was copied in part may lack many blobs.
+// catalogEntry is the entry of a snapshot in the catalog, looked up once for all missing blobs: a catalog is long, and a repository that
+// was copied in part may lack many blobs.
 type catalogEntry struct {
 	turn   chan struct{} // held by one reader at a time
 	found  bool
-	latest string // what index.latest held then
+	latest string // content of index.latest at that time
 	listed bool
 	blob   string // the catalog
 }
@@ -43,8 +43,8 @@ func (o origin) entry() *catalogEntry {
 	return fresh
 }
 
-// explain returns err, the error of a missing blob, with ErrDeleted when the catalog does not list the snapshot any more. A
-// catalog that cannot be read explains nothing. It is read again when index.latest has changed.
+// explain returns err, the error of a missing blob, with ErrDeleted if the catalog no longer lists the snapshot. If the catalog cannot be
+// read, it returns err unchanged. It reads the catalog again if index.latest has changed.
 func (o origin) explain(ctx context.Context, err error) error {
 	if o.uuid == "" {
 		return err

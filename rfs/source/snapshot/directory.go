@@ -15,13 +15,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
-// directory gives the files of a shard by their Lucene names.
+// directory opens the files of a shard by their Lucene names.
 type directory struct {
 	shard *Shard
 	files map[string]*file
 }
 
-// Directory opens the shard's files for the Lucene reader, which reads them by range.
+// Directory returns the shard's files for the Lucene reader, which reads them by range.
 func (s *Shard) Directory() lucene.Directory {
 	d := &directory{shard: s, files: make(map[string]*file, len(s.Files))}
 	for _, f := range s.Files {
@@ -52,25 +52,25 @@ type file struct {
 	shard *Shard
 
 	mu      sync.Mutex
-	checked map[int64]bool // parts whose length the repository was asked for
+	checked map[int64]bool // parts whose length was compared with the repository
 }
 
-// Size is the length that the manifest states.
+// Size returns the length that the manifest states.
 func (f *file) Size() int64 { return f.Length }
 
-// Checksum is the CRC-32 of the Lucene footer that the manifest records.
+// Checksum returns the CRC-32 of the Lucene footer that the manifest records.
 func (f *file) Checksum() (uint32, bool) {
 	v, err := strconv.ParseUint(f.File.Checksum, 36, 32)
 	return uint32(v), err == nil && !f.Legacy
 }
 
-// Adler is the Adler-32 of the whole file that the manifest records of files without a footer.
+// Adler returns the Adler-32 of the whole file that the manifest records for files without a footer.
 func (f *file) Adler() (uint32, bool) {
 	v, err := strconv.ParseUint(f.File.Checksum, 36, 32)
 	return uint32(v), err == nil && f.Legacy
 }
 
-// Locate returns which blob holds a byte.
+// Locate returns the blob that holds a byte, and the byte's offset in it.
 func (f *file) Locate(off int64) (string, int64) {
 	if f.Contents != nil {
 		return f.shard.Manifest, -1
@@ -79,7 +79,7 @@ func (f *file) Locate(off int64) (string, int64) {
 	return f.partName(part), at
 }
 
-// part returns the part that holds off, the place in it, and how long the part is.
+// part returns the part that holds off, the offset in it, and the length of the part.
 func (f *file) part(off int64) (number, at, length int64) {
 	if f.Parts() == 1 {
 		return 0, off, f.Length
@@ -105,7 +105,7 @@ func (f *file) bounds(off, n int64) error {
 	return nil
 }
 
-// ReadAt fills p from off on.
+// ReadAt fills p with the bytes at off.
 func (f *file) ReadAt(ctx context.Context, p []byte, off int64) error {
 	if err := f.bounds(off, int64(len(p))); err != nil {
 		return err
@@ -128,7 +128,7 @@ func (f *file) ReadAt(ctx context.Context, p []byte, off int64) error {
 	return nil
 }
 
-// Stream reads n bytes from off on, over the borders of parts.
+// Stream reads n bytes at off, across parts.
 func (f *file) Stream(ctx context.Context, off, n int64) (io.ReadCloser, error) {
 	if err := f.bounds(off, n); err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func (f *file) Stream(ctx context.Context, off, n int64) (io.ReadCloser, error) 
 	return &stream{ctx: ctx, f: f, off: off, left: n}, nil
 }
 
-// inFile names the Lucene file in an error about a blob.
+// inFile adds the name of the Lucene file to an error about a blob.
 func (f *file) inFile(off int64, err error) error {
 	var d *fault.Damage
 	if errors.Is(err, ErrDeleted) {
@@ -155,8 +155,7 @@ func (f *file) inFile(off int64, err error) error {
 	return fmt.Errorf("file %s of index %s shard %d: %w", f.Name, f.shard.Index, f.shard.Number, err)
 }
 
-// check compares the length of a part with the manifest: the stream knows it, or the
-// repository is asked, once.
+// check compares the length of a part with the manifest. The stream states the length, or else the repository is asked, once.
 func (f *file) check(ctx context.Context, rc io.ReadCloser, number, length int64) error {
 	size, known := repo.Total(rc)
 	if !known {
@@ -182,7 +181,7 @@ func (f *file) check(ctx context.Context, rc io.ReadCloser, number, length int64
 	return nil
 }
 
-// blameMissing returns what refers to a blob that is missing, and that the snapshot is deleted when it is.
+// blameMissing returns the error of a missing blob with the blob that refers to it, and with ErrDeleted if the snapshot was deleted.
 func (f *file) blameMissing(ctx context.Context, number int64, err error) error {
 	if missing(err) {
 		gone := fault.Corrupt(f.partName(number), f.Name, -1, "the blob is missing, but %s refers to it", f.shard.Manifest)

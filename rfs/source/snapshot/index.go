@@ -16,8 +16,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// maxShards bounds the number of shards of an index: 1024 is the default limit of every
-// version, which operators raise. Each shard costs a request or more.
+// maxShards bounds the number of shards of an index: 1024 is the default limit of every version, which operators may raise. Each shard
+// costs at least one request.
 const maxShards = 1 << 14
 
 // Index is the metadata of one index of a snapshot.
@@ -27,7 +27,7 @@ type Index struct {
 	NumShards int
 	State     string            // open or close
 	Settings  map[string]string // flat, every key starts with "index."
-	Mappings  []Mapping         // of an index of a source-only snapshot, the original ones
+	Mappings  []Mapping         // in a source-only snapshot, the original ones
 	Aliases   json.RawMessage   // object by alias name
 	Locator   Locator
 
@@ -40,8 +40,8 @@ type Mapping struct {
 	Body json.RawMessage
 }
 
-// Locator is all that is needed to find the shards of one index without reading the
-// catalog or any index metadata. It is stored with the work.
+// Locator holds what is needed to find the shards of one index without reading the catalog or any index metadata. It is stored with the
+// work.
 type Locator struct {
 	SnapshotName string `json:"snapshot"`
 	SnapshotUUID string `json:"snapshot_uuid"`
@@ -51,15 +51,15 @@ type Locator struct {
 	PathType     int    `json:"path_type,omitempty"`
 	// Legacy: Elasticsearch 1.x, plain JSON by name.
 	Legacy bool `json:"legacy,omitempty"`
-	// Pinned is set for an index of a snapshot that pins a moment of a remote store.
+	// Pinned is set for an index of a snapshot that pins a point in time of a remote store.
 	Pinned *Pinned `json:"pinned,omitempty"`
-	// Generations of the shards' own lists, which are used when a snapshot's list is gone.
+	// Generations of the shards' own lists, which are used if a snapshot's list is missing.
 	Generations []string `json:"generations,omitempty"`
 	// MetaSum and ShardSums are content hashes (SHA-256, the first 16 bytes, base64url) of the index's metadata and of the shards'
-	// manifests as they were read first. Later readers reject a blob whose hash differs; "" and absent disable the check.
+	// manifests at the first read. Later readers reject a blob whose hash differs; "" and absent disable the check.
 	MetaSum   string   `json:"meta_sum,omitempty"`
 	ShardSums []string `json:"shard_sums,omitempty"`
-	// Type is the only mapping type that means something, "" otherwise.
+	// Type is the only mapping type of the index, "" if it has several or they have no meaning.
 	Type string `json:"type,omitempty"`
 	// Created is the version that created the index (the setting index.version.created), 0 when it is unknown.
 	Created int64 `json:"created,omitempty"`
@@ -72,8 +72,8 @@ const nestedWithoutTerms = 6_01_00_99
 // NestedTerms reports whether nested documents of the index carry _primary_term like root documents.
 func (l Locator) NestedTerms() bool { return l.Created > 0 && l.Created < nestedWithoutTerms }
 
-// Located returns where the lists of an index's shards are and how many shards it has, as far as the catalog alone describes it;
-// ok is false where it does not. Index returns a Locator that finds the same lists, unless the documents are in another snapshot.
+// Located returns the location of the lists of an index's shards and the number of shards, as far as the catalog alone states them; ok is
+// false if it does not. Index returns a Locator that finds the same lists, unless the documents are in another snapshot.
 func (s *Snapshot) Located(name string) (loc Locator, shards int, ok bool) {
 	ref, ok := s.ref(name)
 	generations := s.catalog.indices[name].generations
@@ -98,9 +98,8 @@ func (s *Snapshot) locator(ref IndexRef, blob string) Locator {
 	}
 }
 
-// Index reads the metadata of an index. Errors: fault.ErrConfig listing what exists
-// when the snapshot has none of that name; fault.ErrCorrupt; fault.ErrUnsupported for
-// an index whose data lies in another repository (searchable-snapshot mounts).
+// Index reads the metadata of an index. Errors: fault.ErrConfig that lists the existing names if the snapshot has none of that name;
+// fault.ErrCorrupt; fault.ErrUnsupported for an index whose data is in another repository (searchable-snapshot mounts).
 func (s *Snapshot) Index(ctx context.Context, name string) (*Index, error) {
 	ref, ok := s.ref(name)
 	if !ok {
@@ -142,8 +141,8 @@ func (s *Snapshot) Index(ctx context.Context, name string) (*Index, error) {
 	return x, nil
 }
 
-// Index reads the metadata of the index alone, neither catalog nor snapshot: those who plan have read them. Errors:
-// fault.ErrCorrupt also when it is not the blob that they saw.
+// Index reads the metadata of the index alone, neither catalog nor snapshot, which the planner has read. Errors: fault.ErrCorrupt, also if
+// the blob differs from the one that the planner read.
 func (l Locator) Index(ctx context.Context, r Repository) (*Index, error) {
 	codec := codecIndex
 	if l.Legacy {
@@ -165,8 +164,8 @@ func (l Locator) Index(ctx context.Context, r Repository) (*Index, error) {
 	return x, x.parse(l.MetaBlob, b)
 }
 
-// Finds reports whether the locator leads to the shards of an index by whose metadata it was read (see Index): their folder has the name
-// in the metadata, or the name in a mount of a searchable snapshot, and no part of a path is more than a name.
+// Finds reports whether the locator leads to the shards of the index with metadata x (see Index): their folder has the name in the
+// metadata, or the name in a mount of a searchable snapshot, and no part of a path is more than a name.
 func (l Locator) Finds(x *Index) bool {
 	for _, name := range append([]string{l.SnapshotName, l.SnapshotUUID, l.IndexID}, l.Generations...) {
 		if strings.ContainsAny(name, `/\`) {
@@ -190,14 +189,14 @@ func (x *Index) Mounted() bool {
 	return t == "snapshot" || t == "remote_snapshot"
 }
 
-// mountOf returns the UUID of the snapshot, and the id of the index in it, that hold the documents of a mount. The settings are
-// those of Elasticsearch 7.10 and later and OpenSearch 2.4 and later.
+// mountOf returns the UUID of the snapshot, and the id of the index in it, that hold the documents of a mount. The settings are from
+// Elasticsearch 7.10 and later and OpenSearch 2.4 and later.
 func (x *Index) mountOf() (snapshot, index string) {
 	return x.firstOf("index.store.snapshot.snapshot_uuid", "index.searchable_snapshot.snapshot_id.uuid"),
 		x.firstOf("index.store.snapshot.index_uuid", "index.searchable_snapshot.index.id")
 }
 
-// firstOf returns the first of some settings that has a value.
+// firstOf returns the value of the first of some settings that is set.
 func (x *Index) firstOf(keys ...string) string {
 	for _, k := range keys {
 		if v := x.Settings[k]; v != "" {
@@ -207,8 +206,8 @@ func (x *Index) firstOf(keys ...string) string {
 	return ""
 }
 
-// noFurtherShard holds the number of shards against the folders, where the metadata has
-// no checksum (Elasticsearch 1.x): one changed digit must not drop a shard.
+// noFurtherShard compares the number of shards with the folders if the metadata has no checksum (Elasticsearch 1.x): one changed digit must
+// not drop a shard.
 func (s *Snapshot) noFurtherShard(ctx context.Context, x *Index, blob string) error {
 	if !s.legacy {
 		return nil
@@ -225,8 +224,8 @@ func (s *Snapshot) noFurtherShard(ctx context.Context, x *Index, blob string) er
 	return err
 }
 
-// follow leads a mount of a searchable snapshot to the snapshot that holds its documents,
-// when that lies in the same repository. Otherwise fault.ErrUnsupported states where it is.
+// follow replaces a mount of a searchable snapshot by the index that holds its documents, if its snapshot is in the same repository.
+// Otherwise it returns fault.ErrUnsupported with the location.
 func (s *Snapshot) follow(x *Index, blob string) error {
 	uuid, id := x.mountOf()
 	for _, ref := range s.catalog.Snapshots {
@@ -271,7 +270,7 @@ func (s *Snapshot) indexNames() string {
 	return strings.Join(names, ", ")
 }
 
-// metaBlob names the index metadata: shared between snapshots since 7.9, else by snapshot.
+// metaBlob returns the name and codec of the index metadata, which snapshots share since 7.9.
 func (s *Snapshot) metaBlob(ref IndexRef) (name, codec string) {
 	if s.legacy {
 		return "indices/" + ref.ID + "/snapshot-" + s.Name, ""
@@ -330,14 +329,14 @@ func (x *Index) parse(blob string, b []byte) error {
 	return nil
 }
 
-// sourceOnly is the setting of an index that went through a repository of type source (Elasticsearch 6.5 and later), which keeps
-// stored fields only. Its mapping indexes nothing, and has the original in _meta. Source: SourceOnlySnapshotRepository.
+// sourceOnly is the setting of an index that went through a repository of type source (Elasticsearch 6.5 and later), which keeps only
+// stored fields. Its mapping indexes nothing, and holds the original in _meta. Source: SourceOnlySnapshotRepository.
 const sourceOnly = "index.source_only"
 
-// mostRestored bounds how often an index can have gone through such a repository.
+// mostRestored bounds the number of times that an index may have gone through such a repository.
 const mostRestored = 4
 
-// restore replaces a mapping that indexes nothing by the original in its _meta, if that is there.
+// restore replaces a mapping that indexes nothing by the original in its _meta, if it exists.
 func (m *Mapping) restore() {
 	for range mostRestored {
 		var body struct {
@@ -355,8 +354,8 @@ func (m *Mapping) restore() {
 	}
 }
 
-// flatten writes nested settings as dotted keys, with the prefix that some versions leave out. It returns the lengths of the keys
-// together, in bytes, and ends when these are more than most.
+// flatten writes nested settings as dotted keys, with the prefix that some versions omit. It returns the total length of the keys in bytes,
+// and stops when it exceeds most.
 func flatten(prefix string, in map[string]any, out map[string]string, most int) (size int) {
 	for k, v := range in {
 		if size > most {
@@ -396,8 +395,7 @@ func setFlat(key string, v any, out map[string]string) {
 	}
 }
 
-// parseMappings reads an array of objects by type or of compressed binary values, or
-// a single object, as versions differ.
+// parseMappings reads an array of objects by type or of compressed binary values, or a single object, depending on the version.
 func parseMappings(b json.RawMessage) ([]Mapping, error) {
 	b = bytes.TrimSpace(b)
 	if len(b) == 0 || string(b) == "null" {
@@ -442,7 +440,7 @@ func parseMappings(b json.RawMessage) ([]Mapping, error) {
 	return all, nil
 }
 
-// Types are the mapping types that documents can have, sorted.
+// Types returns the mapping types that documents can have, sorted.
 func (x *Index) Types() []string {
 	var types []string
 	for _, m := range x.Mappings {

@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	patience  = 10 * time.Second // for the search of a repository nearby
-	maxLooked = 10_000           // blobs that are listed in it
+	patience  = 10 * time.Second // for the search for a repository nearby
+	maxLooked = 10_000           // blobs to list in it
 	maxNamed  = 5                // repositories that an error names
 )
 
-// noRepository is an fs.ErrNotExist of a place without a repository, by its message.
+// noRepository is the fs.ErrNotExist of a location without a repository; it holds the message.
 type noRepository string
 
 func (e noRepository) Error() string { return string(e) }
@@ -25,7 +25,7 @@ func (e noRepository) Error() string { return string(e) }
 // Is reports whether target is fs.ErrNotExist.
 func (noRepository) Is(target error) bool { return target == fs.ErrNotExist }
 
-// whereInstead returns what to give instead of r, which is not a repository: the repositories one level above and one below.
+// whereInstead returns the addresses to use instead of r, which is not a repository: the repositories one level above and one below.
 func whereInstead(ctx context.Context, r Repository) string {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -80,8 +80,7 @@ func oneBelow(ctx context.Context, r Repository) (found []string) {
 	return found
 }
 
-// holdsCatalog reports whether a folder, "" or ending in a slash, has a generation number of a catalog, or a catalog of
-// before 5.0.
+// holdsCatalog reports whether a folder, "" or ending in a slash, has a generation number of a catalog, or a catalog from before 5.0.
 func holdsCatalog(ctx context.Context, r Repository, folder string) bool {
 	if size, err := r.Stat(ctx, folder+"index.latest"); err == nil {
 		return size == 8

@@ -2,8 +2,8 @@ package snapshot
 
 import "github.com/rfsd/rfsd/rfs/base/fault"
 
-// Bounds of the objects in objects of a metadata blob, whose text can be short: its decoded form holds the path of each field, and
-// reads an object again for each that is around it. Indices of 300,000 fields and more keep within both.
+// Limits of nested objects in a metadata blob. Its text can be short: the decoded form holds the path of each field, and an object is
+// parsed again for each object around it. Indices of 300,000 fields and more stay within both.
 const (
 	// maxPaths bounds the paths of all objects together, in bytes.
 	maxPaths = 64 << 20
@@ -11,10 +11,10 @@ const (
 	maxNested = 2 << 30
 )
 
-// nesting is an object or array that is open.
+// nesting is an open object or array.
 type nesting struct{ begin, path int }
 
-// fewPaths demands that the objects of a JSON text keep within the bounds.
+// fewPaths returns an error if the objects of a JSON text exceed the limits.
 func fewPaths(name string, b []byte) error {
 	var open []nesting
 	paths, nested, path := 0, 0, 0 // path is the length of the current value's path
@@ -35,7 +35,7 @@ func fewPaths(name string, b []byte) error {
 			paths += path
 			open = append(open, nesting{i, path})
 		case '[':
-			if len(open) > 0 { // the values of an array are called as it is
+			if len(open) > 0 { // the values of an array have its path
 				path = open[len(open)-1].path
 			}
 			open = append(open, nesting{i, path})

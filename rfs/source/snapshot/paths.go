@@ -15,7 +15,7 @@ import (
 const (
 	pathFixed        = 0 // indices/<id>/<shard>
 	pathHashedPrefix = 1 // <hash>/indices/<id>/<shard>
-	pathHashedInfix  = 2 // the hash follows the base path; within a repository that is the same place
+	pathHashedInfix  = 2 // the hash follows the base path; the same as above within a repository
 )
 
 // errPathType: only the recorded paths locate such shards.
@@ -23,7 +23,7 @@ var errPathType = fmt.Errorf("shard path type is unknown: %w", fault.ErrUnsuppor
 
 const pathAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// shardPath is the folder of a shard relative to the root of the repository.
+// shardPath returns the folder of a shard relative to the root of the repository.
 func shardPath(pathType int, indexID string, shard int) (string, error) {
 	fixed := fmt.Sprintf("indices/%s/%d", indexID, shard)
 	switch pathType {
@@ -35,8 +35,8 @@ func shardPath(pathType int, indexID string, shard int) (string, error) {
 	return "", fmt.Errorf("%s: %w: %d (from the catalog)", fixed, errPathType, pathType)
 }
 
-// pathHash is FNV-1a-64 of the text, coded as OpenSearch's COMPOSITE_1: of the 64
-// binary digits the first 6 choose a character and the next 14 follow as text.
+// pathHash returns the FNV-1a-64 hash of the text, encoded as OpenSearch's COMPOSITE_1: the first 6 of the 64 binary digits select a
+// character, and the next 14 follow as text.
 func pathHash(text string) string {
 	h := fnv.New64a()
 	h.Write([]byte(text)) //nolint:errcheck // a hash takes everything
@@ -44,10 +44,9 @@ func pathHash(text string) string {
 	return fmt.Sprintf("%c%014b", pathAlphabet[v>>58], v>>44&(1<<14-1))
 }
 
-// recordedPath looks up where OpenSearch states that a shard is: blobs
-// snapshot_shard_paths/snapshot_path_<index id>.<index>.<shards>.<type>.<algorithm> hold JSON
-// with the paths of all shards as seen from the root of the store, base path included. It
-// gives "" when no such blob names the shard. Errors: fault.ErrCorrupt, and what listing gives.
+// recordedPath returns the path of a shard that OpenSearch recorded: blobs snapshot_shard_paths/snapshot_path_<index
+// id>.<index>.<shards>.<type>.<algorithm> hold JSON with the paths of all shards relative to the root of the store, base path included. It
+// returns "" if no such blob names the shard. Errors: fault.ErrCorrupt, and the errors of listing.
 func recordedPath(ctx context.Context, r Repository, loc Locator, number int) (string, error) {
 	for blob, err := range r.List(ctx, "snapshot_shard_paths/snapshot_path_"+loc.IndexID+".") {
 		if err != nil {

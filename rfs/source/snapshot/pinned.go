@@ -31,7 +31,7 @@ The metadata is: header "md", i64 term, i64 generation, i64 least generation, ma
 "ckp", i64 offset, i32 operations, i64 generation, i64 least and i64 greatest sequence number, …, footer. Longs are little-endian.
 */
 
-// Pinned locates the shards of an index of such a snapshot.
+// Pinned locates the shards of an index in a snapshot that pins a point in time of a remote store.
 type Pinned struct {
 	Millis    int64  `json:"millis"`
 	IndexUUID string `json:"index_uuid"`
@@ -41,10 +41,10 @@ type Pinned struct {
 	Algorithm int    `json:"algorithm,omitempty"`
 }
 
-// Pins reports whether the snapshot pins a moment of a remote store. The catalog does not show it (Listed).
+// Pins reports whether the snapshot pins a point in time of a remote store. The catalog does not state it (Listed).
 func (s *Snapshot) Pins() bool { return s.pinned > 0 }
 
-// pinnedAt returns where the shards of the index are, by its metadata. Errors: fault.ErrCorrupt, fault.ErrUnsupported.
+// pinnedAt returns the location of the shards of the index, according to its metadata. Errors: fault.ErrCorrupt, fault.ErrUnsupported.
 func (s *Snapshot) pinnedAt(x *Index, blob string) (*Pinned, error) {
 	p := &Pinned{
 		Millis: s.pinned, IndexUUID: x.Settings["index.uuid"],
@@ -74,8 +74,8 @@ func (s *Snapshot) pinnedAt(x *Index, blob string) (*Pinned, error) {
 	return p, nil
 }
 
-// openPinned finds the files of a shard at the moment that the snapshot pins, and proves that no operation is in the translog alone.
-// Errors: fault.ErrUnsupported when one is, or when the remote store is not at hand; fault.ErrCorrupt.
+// openPinned finds the files of a shard at the pinned point in time, and proves that no operation is only in the translog. Errors:
+// fault.ErrUnsupported if one is, or if the remote store is not available; fault.ErrCorrupt.
 func (s *Shard) openPinned(ctx context.Context, p Pinned) error {
 	s.Shallow = true
 	doc := &shallow{IndexUUID: p.IndexUUID, Repository: p.Segments, PathType: p.PathType, Algorithm: p.Algorithm}
@@ -109,7 +109,7 @@ func (s *Shard) openPinned(ctx context.Context, p Pinned) error {
 	return translog.nothingBeyond(ctx, p, searchable)
 }
 
-// findPinned returns the store that holds the shard, and the name of the metadata blob that was the newest at a moment.
+// findPinned returns the store that holds the shard, and the name of the newest metadata blob at a point in time.
 func (s *Shard) findPinned(ctx context.Context, doc *shallow, category string, millis int64) (*place, string, error) {
 	for i, r := range s.stores(doc.Repository) {
 		p := &place{Repository: r, doc: doc, shard: s.Number, category: category, whole: i > 0}
@@ -138,8 +138,8 @@ func (s *Shard) findPinned(ctx context.Context, doc *shallow, category string, m
 		s.Index, s.Number, category, doc.Repository, doc.Repository, fault.ErrUnsupported)
 }
 
-// newestAt returns the metadata blob that a cluster takes for a moment, of names in their order (the highest term and generation first);
-// "" if all are later. A blob that is later than one before it in the order was written by a primary that had been replaced.
+// newestAt returns the metadata blob that a cluster selects for a point in time, from names in order (the highest term and generation
+// first); "" if all are later. A blob that is later than a preceding blob in this order was written by a primary that had been replaced.
 func newestAt(folder string, names []string, category string, millis int64) (string, error) {
 	before := int64(math.MaxInt64)
 	for _, name := range names {
@@ -162,7 +162,7 @@ func newestAt(folder string, names []string, category string, millis int64) (str
 	return "", nil
 }
 
-// inverted returns a number in the name of a metadata blob, which states 2^63-1 minus it.
+// inverted returns a number in the name of a metadata blob, which is stored as 2^63-1 minus the number.
 func inverted(folder, name string, part int) (int64, error) {
 	parts := strings.Split(name, "__")
 	if part < 1 || part >= len(parts) {
@@ -178,8 +178,8 @@ func inverted(folder, name string, part int) (int64, error) {
 // maxGenerations bounds the generations of a translog; a cluster keeps a thousand by default.
 const maxGenerations = 1 << 16
 
-// nothingBeyond returns fault.ErrUnsupported when the translog has operations beyond a sequence number, which no refresh had made
-// searchable when the snapshot was taken.
+// nothingBeyond returns fault.ErrUnsupported if the translog has operations beyond a sequence number, which no refresh had made searchable
+// when the snapshot was taken.
 func (s *Shard) nothingBeyond(ctx context.Context, p Pinned, searchable int64) error {
 	store, name, err := s.findPinned(ctx, &shallow{IndexUUID: p.IndexUUID, Repository: p.Translog, PathType: p.PathType, Algorithm: p.Algorithm}, "translog", p.Millis)
 	if err != nil {
@@ -248,7 +248,7 @@ func parseTranslog(b []byte) (map[string]string, error) {
 	return all, in.Err()
 }
 
-// parseCheckpoint returns the greatest sequence number of a generation; negative: it has no operation.
+// parseCheckpoint returns the greatest sequence number of a generation; negative if it has no operation.
 func parseCheckpoint(b []byte) (int64, error) {
 	in, err := summed(b, "ckp", 4, 5)
 	if err != nil {
@@ -258,7 +258,7 @@ func parseCheckpoint(b []byte) (int64, error) {
 	return in.I64(), in.Err()
 }
 
-// summed returns the body behind the header of a blob whose checksum is right; longs in it are little-endian.
+// summed returns the body after the header of a blob, after verifying its checksum; longs in the body are little-endian.
 func summed(b []byte, name string, least, most int32) (*codec.Input, error) {
 	body, err := checkedBody(b)
 	if err != nil {

@@ -9,20 +9,19 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
-// Blob is the catalog's own blob.
+// Blob returns the name of the catalog's blob.
 func (c *Catalog) Blob() string { return c.blob }
 
-// Blob is the snapshot's own blob.
+// Blob returns the name of the snapshot's blob.
 func (s *Snapshot) Blob() string { return s.blob }
 
-// GlobalBlob is the blob of the cluster's metadata.
+// GlobalBlob returns the name of the blob of the cluster's metadata.
 func (s *Snapshot) GlobalBlob() string {
 	name, _ := s.globalBlob()
 	return name
 }
 
-// Blobs returns each blob that holds files of the shard, with the length in bytes that the
-// manifest states for it.
+// Blobs returns each blob that holds files of the shard, with the length in bytes that the manifest states.
 func (s *Shard) Blobs() iter.Seq2[File, repo.Blob] {
 	return func(yield func(File, repo.Blob) bool) {
 		for _, f := range s.Files {
@@ -37,8 +36,7 @@ func (s *Shard) Blobs() iter.Seq2[File, repo.Blob] {
 	}
 }
 
-// CheckLength asks for a blob of Blobs where it lies and compares its length. Errors:
-// fault.ErrCorrupt naming the blob.
+// CheckLength compares the length of a blob of Blobs with the repository. Errors: fault.ErrCorrupt with the blob.
 func (s *Shard) CheckLength(ctx context.Context, blob repo.Blob) error {
 	size, err := s.repo.Stat(ctx, blob.Name)
 	switch {
@@ -50,7 +48,7 @@ func (s *Shard) CheckLength(ctx context.Context, blob repo.Blob) error {
 	return nil
 }
 
-// ShardFolder is the folder of one shard. Errors: fault.ErrUnsupported.
+// ShardFolder returns the folder of one shard. Errors: fault.ErrUnsupported.
 func (l Locator) ShardFolder(number int) (string, error) {
 	path, err := shardPath(l.PathType, l.IndexID, number)
 	if err != nil {
@@ -59,8 +57,8 @@ func (l Locator) ShardFolder(number int) (string, error) {
 	return path, nil
 }
 
-// ShardList is the blob that lists the files of all snapshots of a shard; "" when the
-// catalog does not state which one is valid (before Elasticsearch 7.6).
+// ShardList returns the blob that lists the files of all snapshots of a shard; "" if the catalog does not state which one is valid (before
+// Elasticsearch 7.6).
 func (l Locator) ShardList(number int) string {
 	if number >= len(l.Generations) || l.Generations[number] == "" {
 		return ""
@@ -72,8 +70,8 @@ func (l Locator) ShardList(number int) string {
 	return path + "/index-" + l.Generations[number]
 }
 
-// CheckShardList reads the list of all snapshots of a shard (see ShardList) and proves that
-// it is whole. Errors: fault.ErrCorrupt naming the blob.
+// CheckShardList reads the list of all snapshots of a shard (see ShardList) and checks that it is complete. Errors: fault.ErrCorrupt with
+// the blob.
 func CheckShardList(ctx context.Context, r Repository, list string) error {
 	b, done, err := readJSON(ctx, r, list, codecSnapshots)
 	defer done()

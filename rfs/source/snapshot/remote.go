@@ -52,10 +52,9 @@ const (
 	hashComposite = 1 // see pathHash
 )
 
-// openShallow reads the list of a shard of a shallow snapshot, when blob is there, and finds its
-// files in the remote store: either the repository that is registered under the name in the blob, or the
-// repository itself. Errors: fs.ErrNotExist without the blob, fault.ErrUnsupported when the
-// remote store is not at hand, fault.ErrCorrupt.
+// openShallow reads the list of a shard of a shallow snapshot if the blob exists, and finds its files in the remote store: either the
+// repository that is registered under the name in the blob, or the repository itself. Errors: fs.ErrNotExist without the blob,
+// fault.ErrUnsupported if the remote store is not available, fault.ErrCorrupt.
 func (s *Shard) openShallow(ctx context.Context, loc Locator, blob string) error {
 	b, done, err := readJSON(ctx, s.repo, blob, codecSnapshot)
 	defer done()
@@ -106,7 +105,7 @@ type place struct {
 
 const segments = "segments"
 
-// folder is the path of "data", "metadata" or "lock_files"; "" when its hash is unknown.
+// folder returns the path of "data", "metadata" or "lock_files"; "" if its hash is unknown.
 func (p *place) folder(kind string) string {
 	path := fmt.Sprintf("%s/%d/%s/%s", p.doc.IndexUUID, p.shard, p.category, kind)
 	base := ""
@@ -138,7 +137,7 @@ type remotes interface {
 	Remote(name string) (repo.Repository, bool)
 }
 
-// stores returns the repository in which a remote store may be, and then the whole store around it, if there is one.
+// stores returns the repository that may hold a remote store, and the whole store around it, if there is one.
 func (s *Shard) stores(name string) []Repository {
 	stores := []Repository{s.repo}
 	if r, ok := s.repo.(remotes); ok {
@@ -167,8 +166,7 @@ func baseOf(r Repository) string {
 	return base
 }
 
-// findCommit returns the store that holds the commit and the metadata blobs it may be in; no store when
-// none that is at hand does.
+// findCommit returns the store that holds the commit, and the metadata blobs that may contain it; a nil store if no available store does.
 func (s *Shard) findCommit(ctx context.Context, doc *shallow, snapshotUUID string) (*place, []string, error) {
 	for i, r := range s.stores(doc.Repository) {
 		p := &place{Repository: r, doc: doc, shard: s.Number, category: segments, whole: i > 0}
@@ -183,8 +181,8 @@ func (s *Shard) findCommit(ctx context.Context, doc *shallow, snapshotUUID strin
 	return nil, nil, nil
 }
 
-// commits finds the metadata blob of the commit: by the lock of the snapshot, else all of its term
-// and generation, the newest first; none when the store does not hold the shard.
+// commits returns the metadata blobs of the commit: by the lock of the snapshot, or else all of its term and generation, newest first; none
+// if the store does not hold the shard.
 func (p *place) commits(ctx context.Context, snapshotUUID string) ([]string, error) {
 	prefix := fmt.Sprintf("metadata__%019d__%019d__", math.MaxInt64-p.doc.Term, math.MaxInt64-p.doc.Generation)
 	locks := p.folder("lock_files") + "/"
@@ -210,7 +208,7 @@ func (p *place) commits(ctx context.Context, snapshotUUID string) ([]string, err
 	return names, nil
 }
 
-// readSegmentMetadata reads where the files of the commit are.
+// readSegmentMetadata reads the locations of the files of the commit.
 func readSegmentMetadata(ctx context.Context, r Repository, name string, doc *shallow) ([]fileEntry, error) {
 	var uploaded map[string]fileEntry
 	var image []byte
@@ -223,7 +221,7 @@ func readSegmentMetadata(ctx context.Context, r Repository, name string, doc *sh
 		return nil, referenced(name, "the lock of the snapshot", err)
 	}
 	commit := "segments_" + strconv.FormatInt(doc.Generation, 36)
-	if doc.Files == nil { // all of a moment; the commit is then the image
+	if doc.Files == nil { // all files at a point in time; the commit is then the image
 		for f := range uploaded {
 			if !strings.HasPrefix(f, "segments_") {
 				doc.Files = append(doc.Files, f)
@@ -242,7 +240,7 @@ func readSegmentMetadata(ctx context.Context, r Repository, name string, doc *sh
 		entries = append(entries, e)
 	}
 	if !listed {
-		// The commit was not uploaded as a file; what the metadata blob ends with is that file.
+		// The commit was not uploaded as a file; the end of the metadata blob is that file.
 		entries = append(entries, fileEntry{Name: "v__" + commit, Physical: commit, Length: int64(len(image)), MetaHash: image})
 	}
 	return entries, nil
@@ -287,7 +285,7 @@ func parseSegmentMetadata(b []byte) (map[string]fileEntry, []byte, error) {
 	return files, image, err
 }
 
-// checkedBody returns a blob without its footer, whose checksum is right.
+// checkedBody returns a blob without its footer, after verifying its checksum.
 func checkedBody(b []byte) ([]byte, error) {
 	if len(b) < footerSize || binary.BigEndian.Uint32(b[len(b)-footerSize:]) != footerMagic {
 		return nil, fault.Corrupt("", "", int64(len(b)), "no footer")
@@ -301,7 +299,7 @@ func checkedBody(b []byte) ([]byte, error) {
 // remoteLucene is the oldest version of Lucene that wrote files of remote stores (OpenSearch 2.3).
 const remoteLucene = "9.3"
 
-// uploadedFile takes an entry apart.
+// uploadedFile parses an entry.
 func uploadedFile(name, value string) (fileEntry, bool) {
 	f := strings.Split(value, "::")
 	if len(f) < 4 || f[0] != name {
@@ -312,8 +310,8 @@ func uploadedFile(name, value string) (fileEntry, bool) {
 	return fileEntry{Name: f[1], Physical: name, Length: length, Checksum: strconv.FormatUint(sum, 36), WrittenBy: remoteLucene}, cmp.Or(serr, lerr) == nil
 }
 
-// commitImage finds the image at the end: its length is the eight bytes before it. What comes
-// before differs between versions, so it is found by that length and the header it starts with.
+// commitImage returns the image at the end of the body: the eight bytes before it hold its length. What precedes these differs between
+// versions, so the image is found by that length and by the header that it starts with.
 func commitImage(body []byte, from int) ([]byte, error) {
 	for at := from; at+12 <= len(body); at++ {
 		n := binary.LittleEndian.Uint64(body[at:])

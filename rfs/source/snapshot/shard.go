@@ -14,7 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
-// ErrShardMissing means that the snapshot holds nothing of a shard.
+// ErrShardMissing means that the snapshot has no files of a shard.
 var ErrShardMissing = errors.New("the snapshot does not hold this shard")
 
 // maxParts bounds the parts of one file; a part is at least a kilobyte in practice.
@@ -28,7 +28,7 @@ type Shard struct {
 	Manifest   string // blob that lists the files
 	Files      []File
 	TotalBytes int64
-	Sum        string // of the manifest's blob, see Locator.ShardSums; "" for the list of all snapshots, which may change
+	Sum        string // hash of the manifest, see Locator.ShardSums; "" for the list of all snapshots, which may change
 	Shallow    bool   // the files are in a remote store, Path is their folder there
 
 	repo   Repository
@@ -42,14 +42,14 @@ type File struct {
 	Length   int64  // bytes
 	Checksum string // in base 36, CRC-32 of the Lucene footer, or if Legacy Adler-32 of the whole file; "" when not recorded
 	Legacy   bool   // the file is of Lucene before 4.8, or listed by Elasticsearch before 1.3
-	PartSize int64  // bytes per part; 0 when the file is one blob
-	Contents []byte // the whole file when it is kept in the manifest
+	PartSize int64  // bytes per part; 0 if the file is one blob
+	Contents []byte // the whole file if it is in the manifest
 }
 
 // Virtual reports whether the file has no blob.
 func (f File) Virtual() bool { return strings.HasPrefix(f.Blob, "v__") }
 
-// Parts is the number of blobs of the file.
+// Parts returns the number of blobs of the file.
 func (f File) Parts() int64 {
 	switch {
 	case f.Virtual():
@@ -60,9 +60,8 @@ func (f File) Parts() int64 {
 	return (f.Length + f.PartSize - 1) / f.PartSize
 }
 
-// OpenShard reads the manifest of one shard and nothing else. Errors: ErrShardMissing,
-// fault.ErrCorrupt naming the blob, fault.ErrUnsupported for shallow snapshots whose remote
-// store is not at hand and for shards that lie outside of the repository's path.
+// OpenShard reads the manifest of one shard and nothing else. Errors: ErrShardMissing, fault.ErrCorrupt with the blob, fault.ErrUnsupported
+// for shallow snapshots whose remote store is not available and for shards outside the repository's path.
 func OpenShard(ctx context.Context, r Repository, loc Locator, number int) (*Shard, error) {
 	s, err := openShard(ctx, r, loc, number)
 	if errors.Is(err, ErrShardMissing) {
@@ -93,7 +92,7 @@ func openShard(ctx context.Context, r Repository, loc Locator, number int) (*Sha
 	if err := s.openAt(ctx, loc, recorded); !errors.Is(err, ErrShardMissing) {
 		return s, err
 	}
-	// The hash may precede the base path: then the shard lies elsewhere in the store.
+	// The hash may precede the base path: then the shard is elsewhere in the store.
 	if within, ok := r.(interface {
 		Store() (repo.Repository, bool)
 	}); ok {
@@ -139,8 +138,8 @@ func (s *Shard) missing() error {
 	return fmt.Errorf("index %s shard %d: blob %s is missing: %w", s.Index, s.Number, s.Manifest, ErrShardMissing)
 }
 
-// withoutManifest looks for the reasons why a shard has no list of its own: a shallow
-// snapshot, or a lost blob which the shard's list of all snapshots replaces.
+// withoutManifest handles a shard without a list of its own: in a shallow snapshot, or if the blob is lost and the shard's list of all
+// snapshots replaces it.
 func (s *Shard) withoutManifest(ctx context.Context, loc Locator) error {
 	if err := s.openShallow(ctx, loc, s.Path+"/shallow-snap-"+loc.SnapshotUUID+".dat"); !missing(err) {
 		return err
@@ -168,7 +167,7 @@ func (s *Shard) withoutManifest(ctx context.Context, loc Locator) error {
 	return s.parseAll(list, b, loc.SnapshotName)
 }
 
-// newestList finds the list index-<G> with the greatest number, or "".
+// newestList returns the list index-<G> with the greatest number, or "".
 func (s *Shard) newestList(ctx context.Context) (string, error) {
 	newest, list := int64(-1), ""
 	for blob, err := range s.repo.List(ctx, s.Path+"/index-") {
@@ -183,7 +182,7 @@ func (s *Shard) newestList(ctx context.Context) (string, error) {
 	return list, nil
 }
 
-// SameFiles reports whether another snapshot of the shard consists of the same files: their commits are the same. It is false where a
+// SameFiles reports whether another snapshot of the shard consists of the same files, so that their commits are the same. It is false if a
 // checksum is not recorded.
 func (s *Shard) SameFiles(o *Shard) bool {
 	if len(s.Files) != len(o.Files) || len(s.Files) == 0 {
@@ -203,8 +202,7 @@ func (s *Shard) SameFiles(o *Shard) bool {
 	return true
 }
 
-// Blame names the manifest in an error that names no blob yet: when no file of the
-// shard is to blame, the list of the files is.
+// Blame adds the manifest to an error without a blob: if no file of the shard is to blame, the list of files is.
 func (s *Shard) Blame(err error) error {
 	var d *fault.Damage
 	switch {
@@ -251,7 +249,7 @@ func (s *Shard) parse(b []byte, snapshot string) error {
 	return s.addFiles(doc.Files)
 }
 
-// parseAll picks the files of one snapshot, by its name, out of the shard's list of all.
+// parseAll reads the files of one snapshot, by name, from the shard's list of all snapshots.
 func (s *Shard) parseAll(list string, b []byte, snapshot string) error {
 	var doc struct {
 		Files     []fileEntry `json:"files"`

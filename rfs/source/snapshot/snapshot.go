@@ -24,7 +24,7 @@ type Snapshot struct {
 	Reason             string
 
 	catalog *Catalog
-	pinned  int64  // moment of a remote store, in epoch ms; 0: the snapshot lists its shards
+	pinned  int64  // point in time of a remote store, in epoch ms; 0: the snapshot lists its shards
 	legacy  bool   // Elasticsearch 1.x form: plain JSON blobs by name
 	blob    string // the snapshot's own blob
 }
@@ -35,15 +35,14 @@ type IndexRef struct {
 	ID   string
 }
 
-// ShardFailure is a shard that the snapshot states it lacks.
+// ShardFailure is a shard that the snapshot reports as failed.
 type ShardFailure struct {
 	Index  string
 	Shard  int
 	Reason string
 }
 
-// Snapshot reads the snapshot's own blob. Errors: fault.ErrConfig listing what exists
-// when none has that name; fault.ErrCorrupt.
+// Snapshot reads the snapshot's own blob. Errors: fault.ErrConfig that lists the existing names if none matches; fault.ErrCorrupt.
 func (c *Catalog) Snapshot(ctx context.Context, name string) (*Snapshot, error) {
 	ref, err := c.Find(name)
 	if err != nil {
@@ -53,7 +52,7 @@ func (c *Catalog) Snapshot(ctx context.Context, name string) (*Snapshot, error) 
 	b, done, err := readJSON(ctx, c.repo, s.blob, codecSnapshot)
 	defer func() { done() }()
 	if missing(err) && ref.UUID == ref.Name {
-		// Elasticsearch 1.x, also in a repository that later versions went on with.
+		// Elasticsearch 1.x, also in a repository that later versions continued to use.
 		s.legacy, s.blob = true, "snapshot-"+ref.Name
 		b, done, err = readJSON(ctx, c.repo, s.blob, "")
 	}
@@ -66,16 +65,16 @@ func (c *Catalog) Snapshot(ctx context.Context, name string) (*Snapshot, error) 
 	return s, nil
 }
 
-// Listed returns a snapshot as the catalog alone describes it, with the names of its indices, whose metadata can be read; nil where
-// the catalog does not list the indices of every snapshot (Elasticsearch 1.x and 2.x), or has none of that name. Whether the
-// snapshot is complete is what its own blob states.
+// Listed returns a snapshot as the catalog alone describes it, with the names of its indices, whose metadata can be read; nil if the
+// catalog does not list the indices of every snapshot (Elasticsearch 1.x and 2.x), or has no snapshot of that name. Only the snapshot's own
+// blob states whether it is complete.
 func (c *Catalog) Listed(name string) *Snapshot {
 	ref, err := c.Find(name)
 	if err != nil || ref.UUID == ref.Name {
 		return nil
 	}
 	s := &Snapshot{Ref: ref, catalog: c, blob: "snap-" + ref.UUID + ".dat"}
-	if err := s.findIndices(context.Background(), nil); err != nil { // nothing but the catalog is read
+	if err := s.findIndices(context.Background(), nil); err != nil { // reads only the catalog
 		return nil
 	}
 	return s
@@ -111,7 +110,7 @@ func (s *Snapshot) parse(ctx context.Context, b []byte) error {
 		return fault.Corrupt(s.blob, "", -1, "it describes no snapshot")
 	}
 	d := doc.Snapshot
-	if d.Indices == nil { // every version writes the list; without a checksum (1.x) its loss shows by that
+	if d.Indices == nil { // every version writes the list; without a checksum (1.x) this detects its loss
 		return fault.Corrupt(s.blob, "", -1, "it lists no indices")
 	}
 	if d.Name != s.Name || d.UUID != "" && d.UUID != s.UUID {
@@ -136,8 +135,7 @@ func (s *Snapshot) parse(ctx context.Context, b []byte) error {
 	return s.findIndices(ctx, d.Indices)
 }
 
-// findIndices takes the indices of the catalog that belong to the snapshot, and for
-// 1.x and 2.x those that the snapshot itself lists.
+// findIndices sets the indices of the catalog that belong to the snapshot, or for 1.x and 2.x the indices that the snapshot itself lists.
 func (s *Snapshot) findIndices(ctx context.Context, listed []json.RawMessage) error {
 	for name, x := range s.catalog.indices {
 		if s.catalog.holds(x, s.UUID) {
@@ -168,7 +166,7 @@ func (s *Snapshot) findIndices(ctx context.Context, listed []json.RawMessage) er
 	return nil
 }
 
-// versionText reads an internal version number: 7100299 is 7.10.2.
+// versionText returns an internal version number as text: 7100299 is 7.10.2.
 func versionText(id int64) string {
 	const openSearchMask = 0x08000000
 	if id&openSearchMask != 0 && id < 2*openSearchMask {
@@ -185,7 +183,7 @@ func firstLine(s string) string {
 	return line
 }
 
-// Global is the metadata of the cluster: templates, settings, scripts, as JSON by kind.
+// Global returns the metadata of the cluster: templates, settings, scripts, as JSON by kind.
 func (s *Snapshot) Global(ctx context.Context) (map[string]json.RawMessage, error) {
 	name, codec := s.globalBlob()
 	b, done, err := readJSON(ctx, s.catalog.repo, name, codec)
