@@ -26,7 +26,7 @@ type AzureOptions struct {
 	Account  string // the storage account
 	Endpoint string // the URL of the account; "" for https://ACCOUNT.blob.core.windows.net
 	KeyFile  string // file with a key of the account, or with a shared access signature
-	Flags    string // what the names of these settings start with, for messages: "" or "coordinator-"
+	Flags    string // prefix of the names of these settings, for messages: "" or "coordinator-"
 	// Stall limits the time without a byte of a response; 0 means 30 s.
 	Stall time.Duration
 }
@@ -41,8 +41,8 @@ type Azure struct {
 	flags     string
 }
 
-// NewAzure opens azblob://container/prefix. Errors: fault.ErrConfig for a URI or options that make no sense, and if the environment
-// holds no credentials.
+// NewAzure opens azblob://container/prefix. Errors: fault.ErrConfig for an invalid URI or invalid options, and if the environment holds no
+// credentials.
 func NewAzure(ctx context.Context, uri string, o AzureOptions) (*Azure, error) {
 	at, ok := placeOf(uri)
 	if !ok {
@@ -68,7 +68,7 @@ func NewAzure(ctx context.Context, uri string, o AzureOptions) (*Azure, error) {
 	return a, nil
 }
 
-// openVersion opens a part of a blob in a version.
+// openVersion opens a part of a version of a blob.
 func (a *Azure) openVersion(ctx context.Context, name string, off, n int64, version string) (io.ReadCloser, string, error) {
 	return openPart(ctx, a, part{name, off, n, version}, a.stall)
 }
@@ -98,13 +98,13 @@ func (a *Azure) ask(ctx context.Context, p part) (answer, error) {
 	return is, nil
 }
 
-// ifMatch returns the condition that a blob has a version.
+// ifMatch returns the condition that a blob has the given version.
 func ifMatch(version string) *blob.AccessConditions {
 	tag := azcore.ETag(version)
 	return &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfMatch: &tag}}
 }
 
-// etag returns a version; "" when none is stated.
+// etag returns the version in an ETag; "" if none is stated.
 func etag(tag *azcore.ETag) string {
 	if tag == nil {
 		return ""
@@ -112,7 +112,7 @@ func etag(tag *azcore.ETag) string {
 	return string(*tag)
 }
 
-// Stat asks for the size of a blob.
+// Stat returns the size of a blob in bytes.
 func (a *Azure) Stat(ctx context.Context, name string) (int64, error) {
 	if err := checkName(name); err != nil {
 		return 0, err
@@ -129,7 +129,7 @@ func (a *Azure) Stat(ctx context.Context, name string) (int64, error) {
 	return *out.ContentLength, nil
 }
 
-// List pages through the blobs below a prefix.
+// List yields the blobs below a prefix, page by page.
 func (a *Azure) List(ctx context.Context, prefix string) iter.Seq2[Blob, error] {
 	return func(yield func(Blob, error) bool) {
 		for item, err := range a.items(ctx, prefix, "") {
@@ -152,7 +152,7 @@ func (a *Azure) List(ctx context.Context, prefix string) iter.Seq2[Blob, error] 
 	}
 }
 
-// items yields the entries of listings, page by page, from a name on ("" for all). Stores without such starts return all names.
+// items yields the entries of listings, page by page, starting at a name ("" for all). Stores that do not support a start return all names.
 func (a *Azure) items(ctx context.Context, prefix, from string) iter.Seq2[*container.BlobItem, error] {
 	return func(yield func(*container.BlobItem, error) bool) {
 		whole := a.prefix + prefix
@@ -199,7 +199,7 @@ func (a *Azure) Store() (Repository, bool) {
 	return &whole, ok
 }
 
-// Above returns the container from one level above the prefix on; false without a prefix.
+// Above returns the container with the prefix shortened by one level; false without a prefix.
 func (a *Azure) Above() (Repository, bool) {
 	at, ok := a.above()
 	above := *a

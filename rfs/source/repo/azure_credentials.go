@@ -13,14 +13,14 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 )
 
-// azureHosts are the ends of the names of the hosts for which Azure issues tokens.
+// azureHosts are the suffixes of the names of the hosts for which Azure issues tokens.
 var azureHosts = []string{".blob.core.windows.net", ".blob.storage.azure.net", ".blob.core.usgovcloudapi.net", ".blob.core.chinacloudapi.cn"}
 
 // azureScope is the scope of tokens for blobs.
 const azureScope = "https://storage.azure.com/.default"
 
-// connect makes the client. A key or signature goes to the endpoint that was given with it. The tokens of the environment go to Azure
-// only; other endpoints get requests without credentials.
+// connect creates the client. A key or signature is only sent to the endpoint that it was configured with. The tokens of the environment
+// are only sent to Azure; other endpoints get requests without credentials.
 func (a *Azure) connect(ctx context.Context, endpoint *url.URL, o AzureOptions, options *container.ClientOptions) (err error) {
 	address := a.endpoint + "/" + url.PathEscape(a.bucket)
 	if o.KeyFile != "" {
@@ -51,7 +51,7 @@ func (a *Azure) connect(ctx context.Context, endpoint *url.URL, o AzureOptions, 
 	return err
 }
 
-// connectWith makes the client for the content of a file: the key of an account, or a shared access signature.
+// connectWith creates the client from the content of a file: the key of an account, or a shared access signature.
 func (a *Azure) connectWith(address string, endpoint *url.URL, secret string, o AzureOptions, options *container.ClientOptions) (err error) {
 	file := "--" + o.Flags + "azure-key-file " + o.KeyFile
 	if strings.Contains(secret, "sig=") {
@@ -79,7 +79,7 @@ func (a *Azure) connectWith(address string, endpoint *url.URL, secret string, o 
 	return err
 }
 
-// isAzure reports whether a host is one of Azure's for blobs.
+// isAzure reports whether a host is one of Azure's blob hosts.
 func isAzure(host string) bool {
 	for _, end := range azureHosts {
 		if strings.HasSuffix(host, end) {

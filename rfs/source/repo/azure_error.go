@@ -15,14 +15,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// azurePassing are error codes of Azure that mean "later", for any status.
+// azurePassing are temporary error codes of Azure, regardless of the status.
 var azurePassing = []string{"ServerBusy", "InternalError", "OperationTimedOut", "ContainerBeingDeleted", "AccountBeingCreated"}
 
-// azureNeeded are the roles that the requests need.
+// azureNeeded are the roles that the requests require.
 var azureNeeded = map[string]string{verbPut: "Storage Blob Data Contributor", "delete": "Storage Blob Data Contributor"}
 
-// failed wraps an error of the store with its category. ctx is the caller's: when it is done,
-// its error is returned instead.
+// failed wraps an error of the store with its category. If ctx, the caller's context, is done, it returns the context's error instead.
 func (a *Azure) failed(ctx context.Context, verb, name string, err error) error {
 	what := a.what(verb, name)
 	if ctx.Err() != nil {

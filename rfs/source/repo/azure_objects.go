@@ -3,7 +3,7 @@ package repo
 import (
 	"bytes"
 	"context"
-	"crypto/md5" //nolint:gosec // the checksum that the protocol has
+	"crypto/md5" //nolint:gosec // the checksum of the protocol
 	"errors"
 	"fmt"
 	"io"
@@ -46,9 +46,9 @@ func (a *Azure) putIf(ctx context.Context, name string, body []byte, version str
 	return is, nil
 }
 
-// upload writes a blob with its checksum, which the store compares.
+// upload writes a blob with its checksum, which the store verifies.
 func (a *Azure) upload(ctx context.Context, name string, body io.ReadSeeker, size int64, condition *blob.AccessConditions) (version string, err error) {
-	sum := md5.New() //nolint:gosec // the checksum that the protocol has
+	sum := md5.New() //nolint:gosec // the checksum of the protocol
 	if _, err := io.CopyN(sum, body, size); err != nil {
 		return "", err
 	}
@@ -66,7 +66,7 @@ func (a *Azure) blocks(name string) *blockblob.Client {
 	return a.client.NewBlockBlobClient(a.prefix + name)
 }
 
-// azurePage is the number of names of a page of Objects.
+// azurePage is the number of names in a page of Objects.
 const azurePage = 1000
 
 func (a *Azure) names(ctx context.Context, prefix, after string) (names, versions []string, more bool, err error) {
@@ -90,7 +90,7 @@ func (a *Azure) names(ctx context.Context, prefix, after string) (names, version
 	return names, versions, false, nil
 }
 
-// listedETag returns the version in an entry of a listing as headers state it: there it is in quotation marks.
+// listedETag returns the version in an entry of a listing in the form of headers, with quotation marks.
 func listedETag(tag *azcore.ETag) string {
 	version := etag(tag)
 	if version == "" || strings.HasPrefix(version, `"`) {

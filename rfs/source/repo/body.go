@@ -6,8 +6,7 @@ import (
 	"io"
 )
 
-// Total returns the length in bytes of the whole blob of which rc streams a part; false when
-// the stream does not know it.
+// Total returns the length in bytes of the whole blob of which rc streams a part; false if the stream does not know it.
 func Total(rc io.ReadCloser) (int64, bool) {
 	t, ok := rc.(interface{ Total() int64 })
 	if !ok {
@@ -17,14 +16,13 @@ func Total(rc io.ReadCloser) (int64, bool) {
 	return n, n >= 0
 }
 
-// pinned opens a part of a blob in the version that an earlier part had (an ETag; "" for
-// any), so that several requests are known to read one object. A blob that
-// changed in between is a fault.Damage.
+// pinned opens a part of a blob in the version that an earlier part had (an ETag; "" for any), so that several requests read the same
+// object. A blob that has changed in the meantime is a fault.Damage.
 type pinned interface {
 	openVersion(ctx context.Context, name string, off, n int64, version string) (rc io.ReadCloser, got string, err error)
 }
 
-// openVersion asks r for a version when it keeps any.
+// openVersion opens a part of a version of a blob if r supports versions, else of the current blob.
 func openVersion(ctx context.Context, r Repository, name string, off, n int64, version string) (io.ReadCloser, string, error) {
 	if p, ok := r.(pinned); ok {
 		return p.openVersion(ctx, name, off, n, version)
@@ -33,11 +31,11 @@ func openVersion(ctx context.Context, r Repository, name string, off, n int64, v
 	return rc, "", err
 }
 
-// exact is a stream that must have left more bytes: an earlier end is the error of short.
+// exact is a stream of a known length: an earlier end is the error that short returns.
 type exact struct {
 	io.ReadCloser
 	left  int64
-	total int64 // of the blob; -1 when unknown
+	total int64 // of the blob; -1 if unknown
 	short func(left int64) error
 }
 

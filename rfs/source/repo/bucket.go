@@ -20,14 +20,14 @@ type writer interface {
 	put(ctx context.Context, name string, body io.ReadSeeker, size int64) error
 }
 
-// Bucket is a place below which objects are written. It is not a repository, and no repository is one: what reads
-// snapshots has no method that writes.
+// Bucket is a prefix of a bucket or container to write objects to. It is not a repository, and no repository is a Bucket: the code that
+// reads snapshots has no method that writes.
 type Bucket struct {
 	to     writer
 	policy retry.Policy
 }
 
-// OpenBucket prepares a bucket or container for writing; nothing is asked of it yet. Errors: fault.ErrConfig.
+// OpenBucket returns a Bucket without sending a request. Errors: fault.ErrConfig.
 func OpenBucket(ctx context.Context, uri string, o Options, p retry.Policy) (*Bucket, error) {
 	to, err := openStore(ctx, uri, o)
 	if err != nil {
@@ -39,17 +39,16 @@ func OpenBucket(ctx context.Context, uri string, o Options, p retry.Policy) (*Bu
 // URI returns the URI of bucket and prefix.
 func (b *Bucket) URI() string { return b.to.URI() }
 
-// Put writes an object whole, in place of one of that name; it is durable when Put returns. While the store is not
-// there (fault.ErrUnavailable) it tries again with growing pauses, as the policy says; fault.ErrConfig when the
-// store refuses permanently.
+// Put writes a whole object and replaces an existing one; the object is durable when Put returns. While the store is unavailable
+// (fault.ErrUnavailable), it retries with back-off as the policy states; it returns fault.ErrConfig if the store refuses permanently.
 func (b *Bucket) Put(ctx context.Context, name string, body []byte) error {
 	return b.PutFrom(ctx, name, bytes.NewReader(body), int64(len(body)))
 }
 
-// slowestPut is the least number of bytes of a long object that a store takes per second.
+// slowestPut is the minimum throughput at which a store accepts a long object, in bytes per second.
 const slowestPut = 1 << 20
 
-// PutFrom is Put of size bytes from the start of body, which is read again with each attempt and never held whole.
+// PutFrom is Put for size bytes from the start of body, which each attempt reads again and which is never held whole.
 func (b *Bucket) PutFrom(ctx context.Context, name string, body io.ReadSeeker, size int64) error {
 	if err := checkName(name); err != nil {
 		return err
@@ -62,7 +61,7 @@ func (b *Bucket) PutFrom(ctx context.Context, name string, body io.ReadSeeker, s
 	})
 }
 
-// putTimeout bounds a request that writes size bytes.
+// putTimeout returns the timeout of a request that writes size bytes.
 func putTimeout(stall time.Duration, size int64) time.Duration {
 	return 4*stall + time.Duration(size/slowestPut)*time.Second
 }

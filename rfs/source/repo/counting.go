@@ -17,13 +17,13 @@ type Request struct {
 	Off, N int64
 }
 
-// Counting counts requests and bytes of a repository, and logs requests when asked to.
+// Counting counts requests and bytes of a repository, and logs requests on demand.
 type Counting struct {
 	Repository
 	*tally
 }
 
-// tally is shared by a repository and the store that it lies in.
+// tally is shared by a repository and the store that contains it.
 type tally struct {
 	requests atomic.Int64
 	bytes    atomic.Int64
@@ -36,13 +36,13 @@ type tally struct {
 	memory sync.Map
 }
 
-// NewCounting counts the bytes that are read from r.
+// NewCounting returns a decorator of r that counts.
 func NewCounting(r Repository) *Counting { return &Counting{Repository: r, tally: &tally{}} }
 
 // Totals returns the requests made and the bytes read so far.
 func (c *Counting) Totals() (requests, bytes int64) { return c.requests.Load(), c.bytes.Load() }
 
-// Errors returns how many requests failed, after what retries there were; a blob that is missing is not a failure.
+// Errors returns the number of requests that failed after all retries; a missing blob is not a failure.
 func (c *Counting) Errors() int64 { return c.errors.Load() }
 
 func (t *tally) failed(err error) error {
@@ -59,14 +59,14 @@ func (c *Counting) Log(log *[]Request) {
 	c.log = log
 }
 
-// LargeAlone sets what a reader of a large blob has to wait for before it holds the blob.
+// LargeAlone sets the function that blocks until a reader may hold a large blob.
 func (c *Counting) LargeAlone(alone func(ctx context.Context) (release func(), err error)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.alone = alone
 }
 
-// HoldLarge blocks until a large blob may be held, until release is called.
+// HoldLarge blocks until a large blob may be held; the caller calls release when it has dropped the blob.
 func (c *Counting) HoldLarge(ctx context.Context) (release func(), err error) {
 	c.mu.Lock()
 	alone := c.alone
@@ -91,7 +91,7 @@ func (c *Counting) note(r Request) {
 
 // Open opens a blob and counts the bytes read.
 func (c *Counting) Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error) {
-	if ctx.Err() != nil { // a directory answers faster than it looks at ctx
+	if ctx.Err() != nil { // a directory does not check ctx before it answers
 		return nil, context.Cause(ctx)
 	}
 	c.note(Request{Verb: "open", Name: name, Off: off, N: n})
@@ -102,7 +102,7 @@ func (c *Counting) Open(ctx context.Context, name string, off, n int64) (io.Read
 	return &countedStream{ReadCloser: rc, tally: c.tally}, nil
 }
 
-// Stat asks and counts.
+// Stat returns the size of a blob, and counts the request.
 func (c *Counting) Stat(ctx context.Context, name string) (int64, error) {
 	if ctx.Err() != nil {
 		return 0, context.Cause(ctx)
@@ -112,7 +112,7 @@ func (c *Counting) Stat(ctx context.Context, name string) (int64, error) {
 	return n, c.failed(err)
 }
 
-// List lists and counts.
+// List yields the blobs below a prefix, and counts the request.
 func (c *Counting) List(ctx context.Context, prefix string) iter.Seq2[Blob, error] {
 	c.note(Request{Verb: "list", Name: prefix})
 	return c.Repository.List(ctx, prefix)
@@ -123,7 +123,7 @@ type countedStream struct {
 	tally *tally
 }
 
-// Total passes on what the stream below knows.
+// Total returns the length that the underlying stream states.
 func (s *countedStream) Total() int64 {
 	if n, ok := Total(s.ReadCloser); ok {
 		return n

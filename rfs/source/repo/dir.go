@@ -22,7 +22,7 @@ type Dir struct {
 	path string
 }
 
-// NewDir opens a directory as a repository. Errors: fault.ErrConfig when it is none.
+// NewDir opens a directory as a repository. Errors: fault.ErrConfig if it is not a directory.
 func NewDir(root string) (*Dir, error) {
 	abs, err := filepath.Abs(root)
 	if err != nil {
@@ -87,7 +87,7 @@ func notRegular(name string) error {
 	return fmt.Errorf("blob %s is not a file: %w", name, fs.ErrNotExist)
 }
 
-// openFile opens a file and wraps errors with their category.
+// openFile is an open file that wraps errors with their category.
 type openFile struct {
 	*os.File
 	name string
@@ -116,7 +116,7 @@ func (d *Dir) Stat(_ context.Context, name string) (int64, error) {
 	return info.Size(), nil
 }
 
-// List walks the deepest directory that the prefix names.
+// List walks the deepest directory that contains the prefix.
 func (d *Dir) List(ctx context.Context, prefix string) iter.Seq2[Blob, error] {
 	return func(yield func(Blob, error) bool) {
 		start := strings.TrimSuffix(prefix, "/")
@@ -155,8 +155,8 @@ func (d *Dir) List(ctx context.Context, prefix string) iter.Seq2[Blob, error] {
 	}
 }
 
-// fileError wraps an error of the file system with its category: a missing file stays
-// fs.ErrNotExist, anything else (permission, input/output) is not the snapshot's fault.
+// fileError wraps an error of the file system with its category: a missing file stays fs.ErrNotExist, any other error (permission,
+// input/output) is not damage of the snapshot.
 func fileError(name string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):

@@ -23,7 +23,7 @@ import (
 type GCSOptions struct {
 	Endpoint string // "" for Google's; http:// is an emulator, which gets no credentials
 	KeyFile  string // JSON file of a service account, or of another form of Google credentials
-	Flags    string // what the names of these settings start with, for messages: "" or "coordinator-"
+	Flags    string // prefix of the names of these settings, for messages: "" or "coordinator-"
 	// Stall limits the time without a byte of a response; 0 means 30 s.
 	Stall time.Duration
 }
@@ -40,14 +40,14 @@ type GCS struct {
 
 const (
 	googleEndpoint = "https://storage.googleapis.com"
-	// maxListing bounds the answer to a request for a page of a listing, in bytes: 1,000 names of 1 KiB, with what escapes add.
+	// maxListing bounds the response to a request for a page of a listing, in bytes: 1,000 names of 1 KiB, including escapes.
 	maxListing = 16 << 20
-	listed     = 1000 // names of a page
+	listed     = 1000 // names per page
 	// maxRefusal bounds the part of the body of an error that is read, in bytes.
 	maxRefusal = 64 << 10
 )
 
-// NewGCS opens gs://bucket/prefix. Errors: fault.ErrConfig for a URI or options that make no sense, and if the environment holds no
+// NewGCS opens gs://bucket/prefix. Errors: fault.ErrConfig for an invalid URI or invalid options, and if the environment holds no
 // credentials.
 func NewGCS(ctx context.Context, uri string, o GCSOptions) (*GCS, error) {
 	at, ok := placeOf(uri)
@@ -72,7 +72,7 @@ func NewGCS(ctx context.Context, uri string, o GCSOptions) (*GCS, error) {
 	return g, nil
 }
 
-// object returns the address of an object, or of all objects for "".
+// object returns the URL of an object, or of all objects for "".
 func (g *GCS) object(name string, query url.Values) string {
 	address := g.endpoint + "/storage/v1/b/" + url.PathEscape(g.bucket) + "/o"
 	if name != "" {
@@ -81,7 +81,7 @@ func (g *GCS) object(name string, query url.Values) string {
 	return address + "?" + query.Encode()
 }
 
-// send makes one request. Other statuses than 2xx are a *refusal.
+// send makes one request. A status other than 2xx is a *refusal.
 func (g *GCS) send(ctx context.Context, method, address string, header http.Header, body io.Reader, size int64) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, address, body)
 	if err != nil {
@@ -104,7 +104,7 @@ func (g *GCS) send(ctx context.Context, method, address string, header http.Head
 	}
 	if res.StatusCode/100 != 2 {
 		defer res.Body.Close()
-		b, _ := io.ReadAll(io.LimitReader(res.Body, maxRefusal)) // what came of it
+		b, _ := io.ReadAll(io.LimitReader(res.Body, maxRefusal)) // a part is enough
 		return nil, &refusal{status: res.StatusCode, header: res.Header, body: b, token: token}
 	}
 	if g.tokens != nil {
@@ -113,7 +113,7 @@ func (g *GCS) send(ctx context.Context, method, address string, header http.Head
 	return res, nil
 }
 
-// openVersion opens a part of an object in a version.
+// openVersion opens a part of a version of an object.
 func (g *GCS) openVersion(ctx context.Context, name string, off, n int64, version string) (io.ReadCloser, string, error) {
 	return openPart(ctx, g, part{name, off, n, version}, g.stall)
 }
@@ -124,7 +124,7 @@ func (g *GCS) Open(ctx context.Context, name string, off, n int64) (io.ReadClose
 	return rc, err
 }
 
-// generation names the version of an object in answers.
+// generation is the response header with the version of an object.
 const generation = "X-Goog-Generation"
 
 func (g *GCS) ask(ctx context.Context, p part) (answer, error) {
@@ -158,7 +158,7 @@ func (o gcsObject) size() (int64, error) {
 	return n, nil
 }
 
-// Stat asks for the size of an object.
+// Stat returns the size of an object in bytes.
 func (g *GCS) Stat(ctx context.Context, name string) (int64, error) {
 	if err := checkName(name); err != nil {
 		return 0, err
@@ -186,7 +186,7 @@ type gcsPage struct {
 	Next  string      `json:"nextPageToken"`
 }
 
-// page asks for a page of the objects below a prefix: from a name on, or with the token that the page before ended with.
+// page requests a page of the objects below a prefix: starting at a name, or with the token at the end of the previous page.
 func (g *GCS) page(ctx context.Context, prefix, from, token string) (p gcsPage, err error) {
 	query := url.Values{"prefix": {g.prefix + prefix}, "maxResults": {strconv.Itoa(listed)}, "fields": {"items(name,size,generation),nextPageToken"}}
 	if from != "" {
@@ -210,7 +210,7 @@ func (g *GCS) page(ctx context.Context, prefix, from, token string) (p gcsPage, 
 	return p, nil
 }
 
-// decode reads the body of an answer and closes it.
+// decode decodes the body of a response and closes it.
 func (g *GCS) decode(ctx context.Context, verb, name string, res *http.Response, v any) error {
 	defer res.Body.Close()
 	b, err := io.ReadAll(io.LimitReader(res.Body, maxListing+1))
@@ -228,7 +228,7 @@ func (g *GCS) decode(ctx context.Context, verb, name string, res *http.Response,
 	return nil
 }
 
-// List pages through the objects below a prefix.
+// List yields the objects below a prefix, page by page.
 func (g *GCS) List(ctx context.Context, prefix string) iter.Seq2[Blob, error] {
 	return func(yield func(Blob, error) bool) {
 		for token, more := "", true; more; more = token != "" {
@@ -239,7 +239,7 @@ func (g *GCS) List(ctx context.Context, prefix string) iter.Seq2[Blob, error] {
 			}
 			for _, o := range p.Items {
 				name, below := strings.CutPrefix(o.Name, g.prefix)
-				if !below || strings.HasSuffix(name, "/") { // a folder that a console made
+				if !below || strings.HasSuffix(name, "/") { // a folder created in a console
 					continue
 				}
 				size, err := o.size()
@@ -263,7 +263,7 @@ func (g *GCS) Store() (Repository, bool) {
 	return &whole, ok
 }
 
-// Above returns the bucket from one level above the prefix on; false without a prefix.
+// Above returns the bucket with the prefix shortened by one level; false without a prefix.
 func (g *GCS) Above() (Repository, bool) {
 	at, ok := g.above()
 	above := *g

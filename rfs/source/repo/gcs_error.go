@@ -11,15 +11,14 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// gcsPassing are reasons of Google Cloud Storage that mean "later", for any status.
+// gcsPassing are temporary error reasons of Google Cloud Storage, regardless of the status.
 var gcsPassing = map[string]bool{"rateLimitExceeded": true, "userRateLimitExceeded": true, "backendError": true, "internalError": true, "quotaExceeded": true}
 
-// gcsNeeded are the permissions of the requests.
+// gcsNeeded are the permissions that the requests require.
 var gcsNeeded = map[string]string{"get": "storage.objects.get", "head": "storage.objects.get", "list": "storage.objects.list",
 	verbPut: "storage.objects.create (and storage.objects.delete, to replace objects)", "delete": "storage.objects.delete"}
 
-// failed wraps an error of the store with its category. ctx is the caller's: when it is done,
-// its error is returned instead.
+// failed wraps an error of the store with its category. If ctx, the caller's context, is done, it returns the context's error instead.
 func (g *GCS) failed(ctx context.Context, verb, name string, err error) error {
 	what := g.what(verb, name)
 	if ctx.Err() != nil {

@@ -27,7 +27,7 @@ func (g *GCS) put(ctx context.Context, name string, body io.ReadSeeker, size int
 	return nil
 }
 
-// noGeneration is of no object: generations are microseconds since 1970.
+// noGeneration is a generation that no object has: generations are microseconds since 1970.
 const noGeneration = "1"
 
 func (g *GCS) putIf(ctx context.Context, name string, body []byte, version string) (is string, err error) {
@@ -49,7 +49,7 @@ func (g *GCS) putIf(ctx context.Context, name string, body []byte, version strin
 	return o.Generation, nil
 }
 
-// upload writes an object with its checksum, which the store compares.
+// upload writes an object with its checksum, which the store verifies.
 func (g *GCS) upload(ctx context.Context, name string, body io.ReadSeeker, size int64, query url.Values) (o gcsObject, err error) {
 	sum := crc32.New(crc32.MakeTable(crc32.Castagnoli))
 	if _, err := io.CopyN(sum, body, size); err != nil {
@@ -109,6 +109,6 @@ func (g *GCS) date(ctx context.Context, name string) (time.Time, error) {
 		return time.Time{}, g.failed(ctx, "head", name, err)
 	}
 	defer res.Body.Close()
-	at, _ := http.ParseTime(res.Header.Get("Date")) // the zero time when it is none
+	at, _ := http.ParseTime(res.Header.Get("Date")) // the zero time if it is invalid
 	return at, nil
 }

@@ -19,25 +19,25 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// gcsScope is the least that covers reading and, for buckets of failed documents and of the state of the work, writing. What the
-// credentials may do beyond that is decided by their permissions.
+// gcsScope is the smallest scope that covers reading and, for buckets of failed documents and of the state of the work, writing. The
+// permissions of the credentials may restrict it.
 const gcsScope = "https://www.googleapis.com/auth/devstorage.read_write"
 
 // tokenTimeout bounds a request for a token.
 const tokenTimeout = 30 * time.Second
 
-// tokens returns the token of the requests, and replaces it when the store ceases to accept it. It is safe for concurrent use.
+// tokens returns the token for requests, and replaces it when the store no longer accepts it. It is safe for concurrent use.
 type tokens struct {
-	make func(ctx context.Context) (oauth2.TokenSource, error) // anew, without what an earlier source has kept
+	make func(ctx context.Context) (oauth2.TokenSource, error) // returns a new source, without the cache of an earlier one
 
 	mu     sync.Mutex
 	source oauth2.TokenSource
 	proven string // a token that the store has accepted
 }
 
-// googleTokens returns the source of tokens for an endpoint; nil if it gets no credentials. The credentials of the
-// environment were configured for Google, so that they go to Google's hosts only. A token is worth as much as a password: without TLS
-// it goes to this machine only.
+// googleTokens returns the source of tokens for an endpoint; nil if it gets no credentials. The credentials of the environment were
+// configured for Google, so they are only sent to Google's hosts. A token is as sensitive as a password: without TLS it is only sent to
+// this machine.
 func googleTokens(endpoint *url.URL, o GCSOptions) (*tokens, error) {
 	host := endpoint.Hostname()
 	client := &http.Client{Transport: newTransport(tokenTimeout), Timeout: tokenTimeout, CheckRedirect: notFollowed}
@@ -74,7 +74,7 @@ func isLoopback(host string) bool {
 // maxKeyFile bounds a file of credentials, in bytes.
 const maxKeyFile = 1 << 20
 
-// keyFile reads Google credentials of any form. Its errors hold nothing of the content.
+// keyFile reads Google credentials of any form. Its errors do not quote the content.
 func keyFile(ctx context.Context, path string) (*google.Credentials, error) {
 	b, err := readSecret(path)
 	if err != nil {
@@ -105,8 +105,8 @@ func readSecret(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// get returns the token of the next request. Errors are fault.ErrConfig if the credentials are refused, fault.ErrUnavailable if their
-// issuer does not answer.
+// get returns the token of the next request. Errors: fault.ErrConfig if the credentials are refused, fault.ErrUnavailable if their issuer
+// does not answer.
 func (t *tokens) get(ctx context.Context) (string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -124,7 +124,7 @@ func (t *tokens) get(ctx context.Context) (string, error) {
 	return token.AccessToken, nil
 }
 
-// tokenError returns the reason for a missing token, without the answer of the issuer, which may quote the request.
+// tokenError returns the reason for a missing token, without the issuer's response, which may quote the request.
 func tokenError(err error) error {
 	var refused *oauth2.RetrieveError
 	if !errors.As(err, &refused) {
@@ -140,15 +140,15 @@ func tokenError(err error) error {
 	return fmt.Errorf("no Google token: its issuer refuses the credentials (%d %s): is the key deleted or disabled, or the clock of this machine wrong?: %w", status, sentence(refused.ErrorCode), fault.ErrConfig)
 }
 
-// accepted notes that the store takes a token.
+// accepted records that the store accepts a token.
 func (t *tokens) accepted(token string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.proven = token
 }
 
-// renew drops a token that the store accepted before and refuses now, so that the next request has another. It reports false for
-// credentials that never were accepted.
+// renew drops a token that the store accepted before and now refuses, so that the next request gets another one. It returns false for
+// credentials that were never accepted.
 func (t *tokens) renew(token string) bool {
 	if t == nil {
 		return false

@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// Lazy is a repository that its first use opens. A use that cannot open it returns the reason, and the next one tries again.
+// Lazy is a repository that is opened at its first use. A call that cannot open it returns the reason, and the next call tries again.
 type Lazy struct {
 	Address string // as Open takes it
 	Options Options
@@ -58,7 +58,7 @@ func (l *Lazy) List(ctx context.Context, prefix string) iter.Seq2[Blob, error] {
 	return r.List(ctx, prefix)
 }
 
-// URI names the repository as Open does.
+// URI returns the same URI as the repository that Open returns.
 func (l *Lazy) URI() string {
 	uri := l.Address
 	if strings.Contains(uri, "://") {

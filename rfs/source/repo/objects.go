@@ -18,22 +18,22 @@ type conditional interface {
 	// names is Objects.List, with every name that the store lists.
 	names(ctx context.Context, prefix, after string) (names, versions []string, more bool, err error)
 	delete(ctx context.Context, name string) error
-	// date returns the clock of the store from its answer about an object that exists; the zero time when it states none.
+	// date returns the clock of the store from its response about an object that exists; the zero time if it states none.
 	date(ctx context.Context, name string) (time.Time, error)
 }
 
-// Objects are small objects below a prefix of a bucket that several processes change under conditions. Each call is one
-// request, without retries.
+// Objects are small objects below a prefix of a bucket that several processes change with conditional writes. Each call is one request,
+// without retries.
 type Objects struct{ in conditional }
 
 const (
 	// maxObject bounds an object of Objects, in bytes.
 	maxObject = 32 << 20
-	// objectTimeout bounds a request, answer included.
+	// objectTimeout bounds a request, response included.
 	objectTimeout = 30 * time.Second
 )
 
-// OpenObjects prepares a bucket or container; nothing is asked of it yet. Errors: fault.ErrConfig.
+// OpenObjects returns the Objects of a bucket or container without sending a request. Errors: fault.ErrConfig.
 func OpenObjects(ctx context.Context, uri string, o Options) (*Objects, error) {
 	in, err := openStore(ctx, uri, o)
 	if err != nil {
@@ -71,7 +71,7 @@ func (o *Objects) Get(ctx context.Context, name string) (body []byte, version st
 	return body, a.version, nil
 }
 
-// errObjectTimeout ends a request that takes too long.
+// errObjectTimeout is the cause with which a request is cancelled that takes too long.
 var errObjectTimeout = fmt.Errorf("no answer for %v: %w", objectTimeout, fault.ErrUnavailable)
 
 // Put writes an object if its version is still the given one, or with "" if it does not exist, and returns the new version.
@@ -90,8 +90,8 @@ func (o *Objects) Put(ctx context.Context, name string, body []byte, version str
 	return is, err
 }
 
-// List returns a page of the objects below a prefix whose names come after a name, in order of names, with their versions;
-// more reports whether others follow.
+// List returns a page of the objects below a prefix whose names come after a name, in order of names, with their versions; more reports
+// whether others follow.
 func (o *Objects) List(ctx context.Context, prefix, after string) (names, versions []string, more bool, err error) {
 	rctx, cancel := context.WithTimeoutCause(ctx, objectTimeout, errObjectTimeout)
 	defer cancel()
@@ -100,7 +100,7 @@ func (o *Objects) List(ctx context.Context, prefix, after string) (names, versio
 		return nil, nil, false, err
 	}
 	for i, name := range all {
-		if checkName(name) != nil { // a folder that a console made
+		if checkName(name) != nil { // a folder created in a console
 			continue
 		}
 		names, versions = append(names, name), append(versions, of[i])
@@ -111,7 +111,7 @@ func (o *Objects) List(ctx context.Context, prefix, after string) (names, versio
 	return names, versions, more, nil
 }
 
-// Delete removes an object. It returns no error when the object does not exist.
+// Delete removes an object. A missing object is not an error.
 func (o *Objects) Delete(ctx context.Context, name string) error {
 	if err := checkName(name); err != nil {
 		return err
@@ -121,7 +121,7 @@ func (o *Objects) Delete(ctx context.Context, name string) error {
 	return o.in.delete(rctx, name)
 }
 
-// Date returns the clock of the store, in whole seconds, from the Date header of its answer about an object that exists.
+// Date returns the clock of the store, in whole seconds, from the Date header of its response about an object that exists.
 func (o *Objects) Date(ctx context.Context, name string) (time.Time, error) {
 	if err := checkName(name); err != nil {
 		return time.Time{}, err

@@ -12,7 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// part is a request for n bytes of a blob from off on, to the end when n < 0, in a version ("" for any).
+// part is a request for n bytes of a blob at off, or up to the end if n < 0, in a version ("" for any).
 type part struct {
 	name    string
 	off, n  int64
@@ -30,21 +30,21 @@ func (p part) header() string {
 	return ""
 }
 
-// answer is the answer of a store to a part.
+// answer is the response of a store to a part.
 type answer struct {
 	body    io.ReadCloser
-	length  int64  // bytes of body; -1 when not stated
-	ranged  string // Content-Range; "" when the body is the whole blob
-	version string // of the blob; "" when the store states none
+	length  int64  // bytes of body; -1 if not stated
+	ranged  string // Content-Range; "" if the body is the whole blob
+	version string // of the blob; "" if the store states none
 }
 
 // opener is the part of a store that openPart needs.
 type opener interface {
-	// ask makes one request. The answer is read under the same context.
+	// ask makes one request. The body is read under the same context.
 	ask(ctx context.Context, p part) (answer, error)
 }
 
-// openPart streams a part of a blob, by one request. A body that stalls is broken off.
+// openPart streams a part of a blob, by one request. A body that stalls is cancelled.
 func openPart(ctx context.Context, store opener, p part, stall time.Duration) (io.ReadCloser, string, error) {
 	if err := checkName(p.name); err != nil {
 		return nil, "", err
@@ -82,17 +82,17 @@ func openPart(ctx context.Context, store opener, p part, stall time.Duration) (i
 	}}, a.version, nil
 }
 
-// maxSkip is the number of bytes of a whole object that are read and dropped, where a store answers with it to a range.
+// maxSkip is the maximum number of bytes of a whole object to read and drop, if a store answers a range request with the whole object.
 const maxSkip = 16 << 20
 
-// suspect is an answer that does not hold the requested range. It may be a fault of the store or of what is between, so it is asked
-// for again before err is true of the object.
+// suspect is a response that does not contain the requested range. The store or an intermediary may be at fault, so the request is repeated
+// before err is attributed to the object.
 type suspect struct{ err error }
 
 func (s *suspect) Error() string { return s.err.Error() }
 func (s *suspect) Unwrap() error { return s.err }
 
-// check compares the announced answer with the request. Its error may be a *suspect.
+// check compares the headers of the response with the request. Its error may be a *suspect.
 func (p part) check(a answer) error {
 	asked := p.header() != ""
 	switch {
@@ -122,7 +122,7 @@ func (p part) check(a answer) error {
 	return nil
 }
 
-// contentRange reads the first byte and the length of the object out of "bytes 0-9/1000"; -1 for a missing number.
+// contentRange parses the first byte and the length of the object from "bytes 0-9/1000"; -1 for a missing number.
 func contentRange(s string) (from, total int64) {
 	number := func(s string) int64 {
 		n, err := strconv.ParseInt(s, 10, 64)
@@ -136,8 +136,7 @@ func contentRange(s string) (from, total int64) {
 	return number(first), number(length)
 }
 
-// stallGuard ends a Read that returns no byte for too long. Time between two calls
-// of Read does not count.
+// stallGuard cancels a Read that returns no byte for too long. Time between two calls of Read does not count.
 type stallGuard struct {
 	io.ReadCloser
 	ctx    context.Context // the caller's

@@ -11,7 +11,7 @@ type place struct {
 	prefix         string // "" or ending in "/"
 }
 
-// placeOf reads SCHEME://bucket/prefix. It reports false without a bucket, and for an address with a user, password or port.
+// placeOf parses SCHEME://bucket/prefix. It returns false without a bucket, and for an address with a user, password or port.
 func placeOf(uri string) (place, bool) {
 	scheme, rest, _ := strings.Cut(uri, "://")
 	bucket, prefix, _ := strings.Cut(rest, "/")
@@ -26,17 +26,17 @@ func (p place) URI() string {
 	return p.scheme + "://" + p.bucket + "/" + strings.TrimSuffix(p.prefix, "/")
 }
 
-// what names a request for an error.
+// what describes a request for an error.
 func (p place) what(verb, name string) string {
 	return verb + " " + p.scheme + "://" + p.bucket + "/" + p.prefix + name
 }
 
-// whole returns the bucket; false when p is the bucket already.
+// whole returns the bucket without the prefix; false if p has none.
 func (p place) whole() (place, bool) {
 	return place{p.scheme, p.bucket, ""}, p.prefix != ""
 }
 
-// above returns the bucket from one level above the prefix on; false without a prefix.
+// above returns the place one level above the prefix; false without a prefix.
 func (p place) above() (place, bool) {
 	prefix, _ := path.Split(strings.TrimSuffix(p.prefix, "/"))
 	return place{p.scheme, p.bucket, prefix}, p.prefix != ""

@@ -10,14 +10,14 @@ type Limiter interface {
 	Take(ctx context.Context, n int) error
 }
 
-// Limited reads a repository no faster than a limiter permits. It lies below all that repeats requests or reads ahead, so that every byte
-// that a store sends counts, also bytes that are read twice.
+// Limited reads a repository no faster than a limiter permits. It is below the layers that retry or read ahead, so that every byte that a
+// store sends counts, including bytes that are read twice.
 type Limited struct {
 	Repository
 	rate Limiter
 }
 
-// Limit returns r with a rate; r itself if rate is nil.
+// Limit returns r with a rate limit; r itself if rate is nil.
 func Limit(r Repository, rate Limiter) Repository {
 	if rate == nil {
 		return r
@@ -45,23 +45,23 @@ func (l *Limited) Store() (Repository, bool) {
 	return &Limited{Repository: whole, rate: l.rate}, ok
 }
 
-// Above returns what lies one level above, with the same rate.
+// Above returns the repository one level above, with the same rate.
 func (l *Limited) Above() (Repository, bool) {
 	above, ok := aboveOf(l.Repository)
 	return &Limited{Repository: above, rate: l.rate}, ok
 }
 
-// maxRead is the number of bytes that one Read takes before the rate is asked, so that a rate of few bytes still flows evenly.
+// maxRead is the maximum number of bytes of one Read before the limiter is asked, so that a low rate still flows evenly.
 const maxRead = 64 << 10
 
-// limitedStream waits after each Read. While it waits, it does not read: the store is slowed down by its connection.
+// limitedStream waits for the limiter after each Read. It does not read while it waits, so the connection slows the store down.
 type limitedStream struct {
 	io.ReadCloser
 	ctx  context.Context
 	rate Limiter
 }
 
-// Total passes on what the stream below knows.
+// Total returns the length that the underlying stream states.
 func (s *limitedStream) Total() int64 {
 	if n, ok := Total(s.ReadCloser); ok {
 		return n

@@ -14,37 +14,36 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// DefaultChunk is the number of bytes of a long stream that one request reads.
+// DefaultChunk is the number of bytes that one request reads of a long stream.
 const DefaultChunk = 4 << 20
 
-// ReadAheadOptions bound the bytes that are fetched before they are needed.
+// ReadAheadOptions limit the bytes that are fetched before they are needed.
 type ReadAheadOptions struct {
 	Chunk  int64 // bytes per request of a long stream; 0 means DefaultChunk
-	Depth  int   // requests ahead of the reader at first, per stream; 0 means 4
+	Depth  int   // initial requests ahead of the reader, per stream; 0 means 4
 	Budget int64 // bytes of memory for all streams together; 0 means 64 MiB
-	Pace   Pacer // of the depth; nil: all
+	Pace   Pacer // limits the requests ahead; nil: no limit
 }
 
-// Pacer describes how many of n requests may be in progress, at least one, while the store is throttling.
+// Pacer returns how many of n requests may be in progress, at least one, while the store is throttling.
 type Pacer interface{ Of(n int) int }
 
-// eager asks for all.
+// eager is the Pacer without a limit.
 type eager struct{}
 
 func (eager) Of(n int) int { return n }
 
-// ReadAhead fetches the next ranges of long streams in parallel, so that one stream is
-// not bound to the speed of one connection. What a reader needs now is never delayed by
-// the budget: only what lies ahead waits for memory.
+// ReadAhead fetches the next ranges of long streams in parallel, so that one stream is not limited to the speed of one connection. The
+// budget never delays what a reader needs now: only ranges ahead of it wait for memory.
 //
-// How many requests run ahead of a reader follows bandwidth and delay: for the first stream as many as the least delay of the short
-// requests before it and firstRate make; then half as many more whenever a reader had to wait for the next range, and one less
-// whenever all that was asked for had come before it was needed. Streams that are read divide the budget; streams that were opened
-// ahead get what these leave.
+// The number of requests ahead of a reader follows bandwidth and delay. It starts, at the first stream, at the product of firstRate and the
+// least delay of the short requests before it. It grows by half whenever a reader had to wait for the next range, and shrinks by one
+// whenever all requested ranges had arrived before they were needed. Streams that are being read share the budget; streams that were opened
+// ahead get the rest.
 type ReadAhead struct {
 	Repository
 	chunk  int64
-	depth  int // the least
+	depth  int // the minimum
 	pace   Pacer
 	budget *semaphore.Weighted
 	load   *load
@@ -55,13 +54,13 @@ const firstRate = 1 << 30
 
 // load is shared by the streams of one budget.
 type load struct {
-	delay  atomic.Int64 // least time that the repository took to start to answer a short request, in ns; 0: unknown
+	delay  atomic.Int64 // minimum time to the first byte of a short request, in ns; 0: unknown
 	first  sync.Once    // the first stream sets deeper by delay
-	chunks int64        // that the budget holds
+	chunks int64        // number of chunks that fit into the budget
 	deeper atomic.Int64 // requests ahead beyond the depth of the options
 
 	mu      sync.Mutex
-	streams []*ahead  // that are open, in the order in which they were opened
+	streams []*ahead  // open streams, in the order in which they were opened
 	free    []*[]byte // chunks of memory that their streams returned; the chunks of the last stream go to pool
 	pool    sync.Pool // of *[]byte of chunk bytes
 }
@@ -74,7 +73,7 @@ func (l *load) begin(s *ahead) {
 	l.fill()
 }
 
-// end takes a stream out and returns the ranges of it that were not read.
+// end removes a stream and returns its ranges that were not read.
 func (l *load) end(s *ahead) []*fetch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,7 +84,7 @@ func (l *load) end(s *ahead) []*fetch {
 	return pending
 }
 
-// forget returns the memory that no stream needs any more to the pool. The mutex is held.
+// forget returns memory that no stream needs any more to the pool. The mutex must be held.
 func (l *load) forget() {
 	if len(l.streams) > 0 {
 		return
@@ -96,8 +95,8 @@ func (l *load) forget() {
 	l.free = nil
 }
 
-// take returns memory for a chunk. The garbage collector empties a pool, so that what streams exchange is kept next to it. The mutex
-// is held.
+// take returns memory for a chunk. The garbage collector empties a pool, so memory that streams exchange is kept outside it. The mutex must
+// be held.
 func (l *load) take() *[]byte {
 	if n := len(l.free); n > 0 {
 		b := l.free[n-1]
@@ -107,7 +106,7 @@ func (l *load) take() *[]byte {
 	return l.pool.Get().(*[]byte)
 }
 
-// giveBack takes the memory of a range that was read, for the next ranges.
+// giveBack keeps the memory of a range that was read for the next ranges.
 func (l *load) giveBack(a *ReadAhead, f *fetch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -118,9 +117,9 @@ func (l *load) giveBack(a *ReadAhead, f *fetch) {
 	l.forget()
 }
 
-// fill asks for ranges as far as depth and memory allow. Streams that are read divide the budget; what they leave, because they have
-// asked for all of their range or need no more, is for those that were opened ahead, in order, so that the next segment continues
-// where the last has ended. The mutex is held.
+// fill requests ranges as far as depth and memory allow. Streams that are being read share the budget; the rest, which they do not need,
+// goes to the streams that were opened ahead, in order, so that the next segment continues where the last one ended. The mutex must be
+// held.
 func (l *load) fill() {
 	readers := 0
 	for _, s := range l.streams {
@@ -150,13 +149,13 @@ func (l *load) fill() {
 	}
 }
 
-// answered notes how long the repository took to start to answer.
+// answered records the time to the first byte of a request.
 func (l *load) answered(took time.Duration) {
 	for d := l.delay.Load(); (d == 0 || int64(took) < d) && !l.delay.CompareAndSwap(d, int64(took)); d = l.delay.Load() {
 	}
 }
 
-// NewReadAhead decorates r.
+// NewReadAhead returns a decorator of r that reads ahead.
 func NewReadAhead(r Repository, o ReadAheadOptions) *ReadAhead {
 	if o.Chunk == 0 {
 		o.Chunk = DefaultChunk
@@ -175,7 +174,7 @@ func NewReadAhead(r Repository, o ReadAheadOptions) *ReadAhead {
 	return a
 }
 
-// Open streams; a range longer than a chunk is fetched ahead.
+// Open streams a part of a blob; a range longer than a chunk is fetched ahead.
 func (a *ReadAhead) Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error) {
 	if n <= a.chunk {
 		begin := time.Now()
@@ -206,7 +205,7 @@ func (a *ReadAhead) Open(ctx context.Context, name string, off, n int64) (io.Rea
 	return s, nil
 }
 
-// ahead is a stream of chunks in order: cur is being read, pending are on their way.
+// ahead is a stream of chunks in order: cur is being read, pending are being fetched.
 type ahead struct {
 	a      *ReadAhead
 	ctx    context.Context
@@ -214,18 +213,18 @@ type ahead struct {
 	name   string
 	total  int64
 	cur    io.ReadCloser
-	first  int // of the ranges that were asked for before it was read, those that were not read
+	first  int // ranges that were requested before the stream was read, and not read yet
 	err    error
 
 	// Guarded by load.mu.
-	version string // of the first chunk; "" before it is known, and where the store states none
-	reading bool   // its first chunk was read; before, it may be a stream that was opened ahead
+	version string // of the first chunk; "" before it is known, and if the store states none
+	reading bool   // its first chunk was read; else it may be a stream that was opened ahead
 	pending []*fetch
-	next    int64 // first byte that is not asked for yet
+	next    int64 // first byte that is not requested yet
 	end     int64
 }
 
-// fetch is one range on its way into memory.
+// fetch is one range that is being fetched into memory.
 type fetch struct {
 	buf     *[]byte
 	off, n  int64
@@ -237,7 +236,7 @@ type fetch struct {
 // Total returns the length of the blob.
 func (s *ahead) Total() int64 { return s.total }
 
-// ask has n ranges on their way, as far as there is memory. The mutex of load is held.
+// ask requests up to n ranges, as far as there is memory. The mutex of load must be held.
 func (s *ahead) ask(n int) {
 	for len(s.pending) < s.a.pace.Of(max(n, 1)) && s.next < s.end && s.a.budget.TryAcquire(s.a.chunk) {
 		f := &fetch{buf: s.a.load.take(), off: s.next, n: min(s.a.chunk, s.end-s.next), done: make(chan struct{}), version: s.version}
@@ -247,7 +246,7 @@ func (s *ahead) ask(n int) {
 	}
 }
 
-// deepen has more requests run ahead, as far as the budget allows.
+// deepen increases the number of requests ahead, as far as the budget allows.
 func (a *ReadAhead) deepen(more int64) {
 	n := a.load.deeper.Load()
 	if to := min(n+more, a.load.chunks-int64(a.depth)); to > n {
@@ -267,7 +266,7 @@ func (s *ahead) fetch(f *fetch) {
 	_, f.err = io.ReadFull(rc, (*f.buf)[:f.n])
 }
 
-// wait blocks until the next chunk has come, and sets how many requests run ahead by whether it had.
+// wait blocks until the next chunk has arrived, and adapts the number of requests ahead.
 func (s *ahead) wait(f, last *fetch) {
 	l := s.a.load
 	select {
@@ -288,7 +287,7 @@ func (s *ahead) wait(f, last *fetch) {
 	s.first = max(s.first-1, 0)
 }
 
-// came reports whether the fetch is over.
+// came reports whether the fetch is complete.
 func (f *fetch) came() bool {
 	select {
 	case <-f.done:
@@ -319,7 +318,7 @@ func (s *ahead) Read(p []byte) (int, error) {
 	return 0, s.err
 }
 
-// upcoming returns the next range and the last that was asked for; nil: none was.
+// upcoming returns the next and the last requested range; nil if none is requested.
 func (s *ahead) upcoming() (f, last *fetch) {
 	l := s.a.load
 	l.mu.Lock()
@@ -368,7 +367,7 @@ func (s *ahead) advance() error {
 	return nil
 }
 
-// Close ends the requests that are in progress and waits for them.
+// Close cancels the requests in progress and waits for them.
 func (s *ahead) Close() error {
 	s.cancel()
 	for _, f := range s.a.load.end(s) {
@@ -386,7 +385,7 @@ func (s *ahead) Close() error {
 	return err
 }
 
-// chunkReader reads a fetched range and releases its memory when it is closed.
+// chunkReader reads a fetched range; Close releases its memory.
 type chunkReader struct {
 	a   *ReadAhead
 	f   *fetch

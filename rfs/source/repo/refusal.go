@@ -11,18 +11,18 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// refusal is an answer with another status than 2xx.
+// refusal is a response with a status other than 2xx.
 type refusal struct {
 	status int
 	header http.Header
 	body   []byte // the beginning
-	token  string // that was sent
+	token  string // the token that was sent
 }
 
 // Error returns the status.
 func (r *refusal) Error() string { return fmt.Sprintf("the store answers %d", r.status) }
 
-// elsewhere returns the host to which an answer redirects; "" when it does not.
+// elsewhere returns the host to which a response redirects; "" if it does not.
 func (r *refusal) elsewhere() string {
 	if r.status/100 != 3 {
 		return ""
@@ -34,7 +34,7 @@ func (r *refusal) elsewhere() string {
 	return to.Host
 }
 
-// gcsReasons reads the reason and the message of an error of the JSON API. Errors of media are plain text, which is the message.
+// gcsReasons parses the reason and the message of an error of the JSON API. Errors of media requests are plain text, which is the message.
 func gcsReasons(body []byte) (reason, message string) {
 	var e struct {
 		Error struct {
@@ -51,7 +51,7 @@ func gcsReasons(body []byte) (reason, message string) {
 	return reason, sentence(e.Error.Message)
 }
 
-// maxSentence bounds a quotation of a store's message, in bytes.
+// maxSentence bounds the quotation of a store's message, in bytes.
 const maxSentence = 300
 
 // sentence returns the first line of a text, bounded and without control characters; "" for HTML and XML.
@@ -71,12 +71,12 @@ func sentence(text string) string {
 	}, text), ".")
 }
 
-// passes reports whether a status means that the same request may be answered later.
+// passes reports whether a status is temporary, so that the same request may succeed later.
 func passes(status int) bool {
 	return status == http.StatusTooManyRequests || status == http.StatusRequestTimeout || status >= 500
 }
 
-// redirected returns the error of an answer that redirects.
+// redirected returns the error of a response that redirects.
 func redirected(what, host, check string) error {
 	return fmt.Errorf("%s: the store redirects to %s, to which nothing is sent; check %s: %w", what, host, check, fault.ErrConfig)
 }

@@ -24,7 +24,7 @@ func OpenFederation(ctx context.Context, uri string, remotes []string, o Options
 	f := &Federation{Repository: r, remotes: map[string]Repository{}}
 	for _, one := range remotes {
 		name, at, named := strings.Cut(one, "=")
-		if !named || strings.ContainsAny(name, ":/") { // the sign is part of the URI
+		if !named || strings.ContainsAny(name, ":/") { // the equals sign is part of the URI
 			name, at = "", one
 		}
 		if _, twice := f.remotes[name]; twice {
@@ -37,7 +37,7 @@ func OpenFederation(ctx context.Context, uri string, remotes []string, o Options
 	return f, nil
 }
 
-// Remote returns the remote store that a cluster calls by this name.
+// Remote returns the remote store that a cluster registers under this name.
 func (f *Federation) Remote(name string) (Repository, bool) {
 	r, ok := f.remotes[name]
 	if !ok {

@@ -1,7 +1,7 @@
 // Package repo reads the blobs of a snapshot repository: a directory or a bucket.
 //
-// Nothing here knows what the blobs mean, and nothing ever writes to a repository (a Bucket,
-// which writes, is none). Names are relative to the root of the repository, separated by slashes.
+// It does not interpret the blobs, and never writes to a repository (a Bucket, which writes, is not a repository). Names are relative to
+// the root of the repository, with slashes as separators.
 package repo
 
 import (
@@ -25,11 +25,9 @@ type Blob struct {
 
 // Repository is the interface of all kinds of repositories, as returned by Open.
 type Repository interface {
-	// Open streams n bytes of a blob from off on, to the end when n < 0. A blob that is
-	// missing is an error that is fs.ErrNotExist. The stream never ends before n
-	// bytes without an error: fault.ErrCorrupt when the blob is shorter,
-	// fault.ErrUnavailable when the store gave up in between. A stream that knows how long
-	// the whole blob is has a method Total() int64 (see Total).
+	// Open streams n bytes of a blob at off, or up to the end if n < 0. A missing blob is fs.ErrNotExist. The stream never ends before n
+	// bytes without an error: fault.ErrCorrupt if the blob is shorter, fault.ErrUnavailable if the store fails in between. A stream that
+	// knows the length of the whole blob has a method Total() int64 (see Total).
 	Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error)
 	// Stat returns the size of a blob in bytes.
 	Stat(ctx context.Context, name string) (int64, error)
@@ -44,16 +42,16 @@ type Options struct {
 	S3    S3Options
 	GCS   GCSOptions
 	Azure AzureOptions
-	// Pace is the part of the requests ahead of readers that is made; nil: all.
+	// Pace limits the requests ahead of readers; nil: no limit.
 	Pace Pacer
-	// Rate limits the bytes that are read of all repositories that are opened with it; nil: no limit.
+	// Rate limits the bytes that are read from all repositories opened with these options; nil: no limit.
 	Rate Limiter
 }
 
-// forms are the addresses of repositories.
+// forms are the forms of addresses of repositories.
 const forms = "file:///path, a path, s3://bucket/prefix, gs://bucket/prefix, azblob://container/prefix and https://host/path"
 
-// IsBucket reports whether an address is one of a bucket or container.
+// IsBucket reports whether an address is the address of a bucket or container.
 func IsBucket(uri string) bool {
 	scheme, _, ok := strings.Cut(uri, "://")
 	return ok && (scheme == "s3" || scheme == "gs" || scheme == "azblob")
@@ -100,7 +98,7 @@ func openRemote(ctx context.Context, uri string, o Options) (Repository, error) 
 	return openStore(ctx, uri, o)
 }
 
-// store is a bucket or container: one request for each call.
+// store is a bucket or container that makes one request per call.
 type store interface {
 	Repository
 	writer
@@ -124,8 +122,7 @@ func openStore(ctx context.Context, uri string, o Options) (store, error) {
 	return nil, fmt.Errorf("%q: only %s are known: %w", uri, forms, fault.ErrConfig)
 }
 
-// checkName refuses names that are not plain relative paths, so that no manifest
-// can lead out of the repository.
+// checkName rejects names that are not plain relative paths, so that no manifest can lead out of the repository.
 func checkName(name string) error {
 	if !fs.ValidPath(name) || name == "." || strings.ContainsAny(name, "\x00\\") {
 		return fault.Corrupt(name, "", -1, "no name of a blob in this repository")
@@ -155,7 +152,7 @@ func ReadAll(ctx context.Context, r Opener, name string, limit int64) ([]byte, e
 	return b, nil
 }
 
-// usualBlob is a length that few of the blobs exceed that are read whole, in bytes.
+// usualBlob is a length, in bytes, that few of the blobs that are read whole exceed.
 const usualBlob = 4 << 10
 
 // readAll is io.ReadAll for blobs: one call reads most of them.

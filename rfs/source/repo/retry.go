@@ -14,18 +14,17 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/wait"
 )
 
-// Retrying repeats requests of a repository that is not always there. A body that
-// breaks off is gone on with at the byte where it broke.
+// Retrying retries requests of a repository that is temporarily unavailable. A body that breaks is resumed at the byte where it broke.
 type Retrying struct {
 	Repository
 	policy   retry.Policy
-	answered atomic.Bool // it was there before, so that it will be again
+	answered atomic.Bool // it answered before, so it is expected to answer again
 }
 
-// firstTries limits the tries for a repository that was never reached: its address may be wrong.
+// firstTries limits the attempts for a repository that never answered: its address may be wrong.
 const firstTries = 3
 
-// again pauses before the next try, or returns the error.
+// again waits before the next attempt, or returns the error.
 func (r *Retrying) again(ctx context.Context, s *retry.Series, err error) error {
 	s.Tries = r.policy.Tries
 	if !errors.Is(err, errUnreachable) {
@@ -36,8 +35,8 @@ func (r *Retrying) again(ctx context.Context, s *retry.Series, err error) error 
 	return s.Again(ctx, err)
 }
 
-// NewRetrying decorates r. The defaults of a policy are 10 tries in a row without a byte, some 20 s in all, and pauses with full
-// jitter of up to 100 ms, later up to 20 s.
+// NewRetrying returns a decorator of r. The defaults of a policy are 10 consecutive attempts without a byte, some 20 s in all, and back-off
+// with full jitter of up to 100 ms, later up to 20 s.
 func NewRetrying(r Repository, p retry.Policy) *Retrying {
 	return &Retrying{Repository: r, policy: withDefaults(p)}
 }
@@ -53,11 +52,11 @@ func withDefaults(p retry.Policy) retry.Policy {
 	return p
 }
 
-// suspectTries limits the repetitions for a range whose answer is complete but not the requested one, and a blob whose answer
-// is empty.
+// suspectTries limits the retries for a range whose response is complete but not the requested range, and for a blob whose response is
+// empty.
 const suspectTries = 3
 
-// Open opens, and later continues with, a part of a blob.
+// Open opens a part of a blob; the stream resumes it after errors.
 func (r *Retrying) Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error) {
 	rc, _, err := r.openVersion(ctx, name, off, n, "")
 	return rc, err
@@ -71,7 +70,7 @@ func (r *Retrying) openVersion(ctx context.Context, name string, off, n int64, v
 	return s, s.version, nil
 }
 
-// Stat asks until it is answered.
+// Stat returns the size of a blob, with retries.
 func (r *Retrying) Stat(ctx context.Context, name string) (int64, error) {
 	for tries := r.policy.Start(); ; {
 		size, err := r.Repository.Stat(ctx, name)
@@ -85,7 +84,7 @@ func (r *Retrying) Stat(ctx context.Context, name string) (int64, error) {
 	}
 }
 
-// List starts again when a page fails, without the blobs that were already listed.
+// List restarts the listing when a page fails, and skips the blobs that were already yielded.
 func (r *Retrying) List(ctx context.Context, prefix string) iter.Seq2[Blob, error] {
 	return func(yield func(Blob, error) bool) {
 		given := map[string]bool{}
@@ -117,14 +116,14 @@ func (r *Retrying) List(ctx context.Context, prefix string) iter.Seq2[Blob, erro
 	}
 }
 
-// resuming is a body that survives breaks.
+// resuming is a body that resumes after errors.
 type resuming struct {
 	ctx     context.Context
 	r       *Retrying
 	name    string
 	off     int64
 	left    int64        // -1: to the end
-	total   int64        // of the blob; -1 when unknown
+	total   int64        // of the blob; -1 if unknown
 	version string       // of the blob, from the first answer on
 	tries   retry.Series // since the last byte
 	doubts  int          // answers other than the requested range
@@ -172,7 +171,7 @@ func (s *resuming) open() error {
 	}
 }
 
-// doubt pauses before a blob whose answer is odd is asked for again. err is the reason, if there is an error.
+// doubt waits before a blob with a suspect response is requested again. err is the reason, if there is an error.
 func (s *resuming) doubt(err error) error {
 	s.doubts++
 	if serr := s.r.policy.Sleep(s.ctx, s.r.policy.Pause(s.doubts)); serr != nil {
@@ -197,7 +196,7 @@ func (s *resuming) Read(p []byte) (int, error) {
 		if n > 0 {
 			s.tries.Reset()
 			if errors.Is(err, fault.ErrUnavailable) {
-				err = nil // the next Read meets it again
+				err = nil // the next Read returns it again
 			}
 			return n, err
 		}

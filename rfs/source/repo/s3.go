@@ -22,15 +22,14 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/tracing"
 )
 
-// S3Options configures access to a bucket. Credentials come from the default chain:
-// variables, shared files, container and instance roles.
+// S3Options configure access to a bucket. Credentials come from the default chain: variables, shared files, container and instance roles.
 type S3Options struct {
 	Region        string
 	Endpoint      string // of an S3-compatible store; "" for AWS
 	PathStyle     bool   // bucket in the path instead of in the host name
 	RoleARN       string // role to assume with the default credentials; "" for none
 	RequesterPays bool
-	Flags         string // what the names of these settings start with, for messages: "" or "coordinator-"
+	Flags         string // prefix of the names of these settings, for messages: "" or "coordinator-"
 	// Stall limits the time without a byte of a response; 0 means 30 s.
 	Stall time.Duration
 }
@@ -42,11 +41,11 @@ type S3 struct {
 	payer types.RequestPayer
 	creds aws.CredentialsProvider
 	stall time.Duration
-	// Where it is, for errors; endpoint is "" when the SDK derives it from the region.
+	// Location for errors; endpoint is "" if the SDK derives it from the region.
 	endpoint, region, flags string
 }
 
-// NewS3 opens s3://bucket/prefix. Errors: fault.ErrConfig for a URI or options that make no sense.
+// NewS3 opens s3://bucket/prefix. Errors: fault.ErrConfig for an invalid URI or invalid options.
 func NewS3(ctx context.Context, uri string, o S3Options) (*S3, error) {
 	at, ok := placeOf(uri)
 	if !ok {
@@ -67,7 +66,7 @@ func NewS3(ctx context.Context, uri string, o S3Options) (*S3, error) {
 		return nil, err
 	}
 	if build, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok {
-		// The SDK follows redirects, and to another port or a subdomain it takes the signature along.
+		// The SDK follows redirects, and sends the signature to another port or a subdomain.
 		cfg.HTTPClient = &http.Client{Transport: tracing.Transport(build.GetTransport(), role(o.Flags)), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	}
 	if _, err := awsconfig.Credentials(ctx, cfg.Credentials); err != nil { // now rather than at the first blob
@@ -122,7 +121,7 @@ func (r *S3) ask(ctx context.Context, p part) (answer, error) {
 	return a, nil
 }
 
-// Stat asks for the size of an object.
+// Stat returns the size of an object in bytes.
 func (r *S3) Stat(ctx context.Context, name string) (int64, error) {
 	if err := checkName(name); err != nil {
 		return 0, err
@@ -134,7 +133,7 @@ func (r *S3) Stat(ctx context.Context, name string) (int64, error) {
 	return aws.ToInt64(out.ContentLength), nil
 }
 
-// List pages through the objects below a prefix.
+// List yields the objects below a prefix, page by page.
 func (r *S3) List(ctx context.Context, prefix string) iter.Seq2[Blob, error] {
 	return func(yield func(Blob, error) bool) {
 		pages := s3.NewListObjectsV2Paginator(r.client, &s3.ListObjectsV2Input{
@@ -148,7 +147,7 @@ func (r *S3) List(ctx context.Context, prefix string) iter.Seq2[Blob, error] {
 			}
 			for _, o := range page.Contents {
 				name := strings.TrimPrefix(aws.ToString(o.Key), r.prefix)
-				if strings.HasSuffix(name, "/") { // a folder that a console made
+				if strings.HasSuffix(name, "/") { // a folder created in a console
 					continue
 				}
 				if !yield(Blob{Name: name, Size: aws.ToInt64(o.Size)}, nil) {

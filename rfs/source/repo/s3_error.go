@@ -16,11 +16,11 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// passing are error codes of S3 and stores like it that mean "later", for any status.
+// passing are temporary error codes of S3 and compatible stores, regardless of the status.
 var passing = []string{"SlowDown", "InternalError", "ServiceUnavailable", "RequestTimeout", "Throttling",
 	"ThrottlingException", "RequestLimitExceeded", "BandwidthLimitExceeded", "OperationAborted"}
 
-// expired are error codes for credentials that were good once.
+// expired are error codes for credentials that have expired.
 var expired = []string{"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "RequestExpired"}
 
 const noSuchKey = "the store has no such access key; check AWS_ACCESS_KEY_ID, or the profile of AWS_PROFILE, and the endpoint"
@@ -36,8 +36,7 @@ var credentialRemedies = map[string]string{
 // verbPut names the only request that writes.
 const verbPut = "put"
 
-// failed wraps an error of the store with its category. ctx is the caller's: when it is done,
-// its error is returned instead.
+// failed wraps an error of the store with its category. If ctx, the caller's context, is done, it returns the context's error instead.
 func (r *S3) failed(ctx context.Context, verb, name string, err error) error {
 	what := r.what(verb, name)
 	if ctx.Err() != nil {
@@ -96,7 +95,7 @@ func (r *S3) failed(ctx context.Context, verb, name string, err error) error {
 	return fmt.Errorf("%s: the store answers %d %s: %w", what, status, code, fault.ErrUnavailable)
 }
 
-// unanswered returns the error of a request that nothing answered.
+// unanswered returns the error of a request without a response.
 func (r *S3) unanswered(err error) error {
 	flag := "--" + r.flags + "s3-"
 	s := silence{

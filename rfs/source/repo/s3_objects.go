@@ -30,7 +30,7 @@ func (r *S3) putIf(ctx context.Context, name string, body []byte, version string
 	case err != nil && ctx.Err() == nil && unmet(err):
 		return "", fmt.Errorf("put %s: %w", name, fs.ErrExist)
 	case err != nil && ctx.Err() == nil && errorCode(err) == "ConditionalRequestConflict":
-		// It does not prove that the object exists, or that its version is another: the other write may be a deletion.
+		// It does not prove that the object exists, or has another version: the other write may be a deletion.
 		return "", fmt.Errorf("put %s: another write of the object was in progress: %w", name, fault.ErrUnavailable)
 	case err != nil && ctx.Err() == nil && errorCode(err) == "NotImplemented":
 		return "", fmt.Errorf("put %s: the store has no conditional writes (If-Match, If-None-Match): %w", name, fault.ErrConfig)
@@ -40,8 +40,7 @@ func (r *S3) putIf(ctx context.Context, name string, body []byte, version string
 	return aws.ToString(out.ETag), nil
 }
 
-// unmet reports whether a write was refused because its condition did not hold: 412, or 404 for If-Match of an object that is
-// gone.
+// unmet reports whether a write was refused because its condition did not hold: 412, or 404 for If-Match of an object that was deleted.
 func unmet(err error) bool {
 	switch errorCode(err) {
 	case "PreconditionFailed", "NoSuchKey":

@@ -11,20 +11,20 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// errUnreachable means that nothing accepts connections where the store should be, or that its name is unknown. It is a
+// errUnreachable means that the address of the store accepts no connections, or that its host name is unknown. It is a
 // fault.ErrUnavailable.
 var errUnreachable = fmt.Errorf("%w", fault.ErrUnavailable)
 
-// silence describes a store that does not answer: which address, and which option to check.
+// silence describes a store that does not answer: its address, and the option to check.
 type silence struct {
-	where     string // what does not answer
+	where     string // the address that does not answer
 	remedy    string // what to check
 	setting   string // the option that names the address
-	authority string // the variable that names the certificates of authorities
+	authority string // the variable with the file of CA certificates
 	noHost    string // what else to check when the host name is unknown
 }
 
-// of returns the error of a request that nothing answered, without the words of the client library.
+// of returns the error of a request without a response, without the text of the client library.
 func (s silence) of(err error) error {
 	kind := fault.ErrUnavailable
 	var dns *net.DNSError

@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 )
 
-// storer is a repository that lies below the root of a larger store.
+// storer is a repository below the root of a larger store.
 type storer interface {
 	// Store returns the whole store, read as the repository is; false when it has none.
 	Store() (Repository, bool)
@@ -17,8 +17,8 @@ func storeOf(r Repository) (Repository, bool) {
 	return nil, false
 }
 
-// Store returns the whole bucket: OpenSearch may put the hash of a shard's path before the
-// base path of the repository, so that its files lie outside of it.
+// Store returns the whole bucket: OpenSearch may put the hash of a shard's path before the base path of the repository, so that the shard's
+// files are outside it.
 func (r *S3) Store() (Repository, bool) {
 	at, ok := r.whole()
 	whole := *r
@@ -46,7 +46,7 @@ func (c *Counting) Store() (Repository, bool) {
 	return &Counting{Repository: whole, tally: c.tally}, ok
 }
 
-// aboveOf returns what lies one level above r.
+// aboveOf returns the repository one level above r.
 func aboveOf(r Repository) (Repository, bool) {
 	if a, ok := r.(interface{ Above() (Repository, bool) }); ok {
 		return a.Above()
@@ -54,13 +54,13 @@ func aboveOf(r Repository) (Repository, bool) {
 	return nil, false
 }
 
-// Above returns the parent directory; false when it cannot be read.
+// Above returns the parent directory; false if it cannot be read.
 func (d *Dir) Above() (Repository, bool) {
 	above, err := NewDir(filepath.Dir(d.path))
 	return above, err == nil && above.path != d.path
 }
 
-// Above returns the bucket from one level above the prefix on; false without a prefix.
+// Above returns the bucket with the prefix shortened by one level; false without a prefix.
 func (r *S3) Above() (Repository, bool) {
 	at, ok := r.above()
 	above := *r
@@ -68,16 +68,16 @@ func (r *S3) Above() (Repository, bool) {
 	return &above, ok
 }
 
-// Above returns what lies one level above, with the same retries.
+// Above returns the repository one level above, with the same retries.
 func (r *Retrying) Above() (Repository, bool) {
 	above, ok := aboveOf(r.Repository)
 	return &Retrying{Repository: above, policy: r.policy}, ok
 }
 
-// Above returns what lies one level above, without read-ahead.
+// Above returns the repository one level above, without read-ahead.
 func (a *ReadAhead) Above() (Repository, bool) { return aboveOf(a.Repository) }
 
-// Above returns what lies one level above, with the same counts and log.
+// Above returns the repository one level above, with the same counts and log.
 func (c *Counting) Above() (Repository, bool) {
 	above, ok := aboveOf(c.Repository)
 	return &Counting{Repository: above, tally: c.tally}, ok

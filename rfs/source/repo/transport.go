@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// newTransport returns the connections of a store that answers in HTTP.
+// newTransport returns the transport for a store that speaks HTTP.
 func newTransport(stall time.Duration) *http.Transport {
 	return &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
@@ -22,7 +22,7 @@ func newTransport(stall time.Duration) *http.Transport {
 	}
 }
 
-// role returns what the servers of a place are, as traces name them. flags is the prefix of its options.
+// role returns the role of a store's servers, as traces name it. flags is the prefix of its options.
 func role(flags string) string {
 	if flags == "" {
 		return "repository"
@@ -30,17 +30,17 @@ func role(flags string) string {
 	return "store"
 }
 
-// http1 returns HTTP/1 alone: reads share no connection, because a slow one would hold up the others.
+// http1 returns HTTP/1 only: reads do not share a connection, because a slow one would delay the others.
 func http1() *http.Protocols {
 	p := new(http.Protocols)
 	p.SetHTTP1(true)
 	return p
 }
 
-// notFollowed keeps a client from following redirects: what it sends is for the address that was configured.
+// notFollowed keeps a client from following redirects: its requests are only for the configured address.
 func notFollowed(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// bounded limits what a client library reads whole of an answer: errors and listings. Blobs are streamed.
+// bounded limits the responses that a client library reads whole: errors and listings. Blobs are streamed.
 type bounded struct{ next http.RoundTripper }
 
 // RoundTrip sends the request.
@@ -58,7 +58,7 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// errTooLong means that an answer is longer than any that the protocol has.
+// errTooLong means that a response is longer than the protocol allows.
 var errTooLong = errors.New("the answer is too long")
 
 // limited is a body that fails after left bytes.

@@ -24,7 +24,8 @@ type Web struct {
 	stall  time.Duration
 }
 
-// NewWeb opens http://host/path or https://host/path. stall limits the time without a byte of a response; 0 means 30 s. Errors: fault.ErrConfig for an address that is none.
+// NewWeb opens http://host/path or https://host/path. stall limits the time without a byte of a response; 0 means 30 s. Errors:
+// fault.ErrConfig for an invalid address.
 func NewWeb(address string, stall time.Duration) (*Web, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -73,7 +74,7 @@ func webVersion(h http.Header) string {
 	return h.Get("Last-Modified")
 }
 
-// Stat asks for the size of a file.
+// Stat returns the size of a file in bytes.
 func (w *Web) Stat(ctx context.Context, name string) (int64, error) {
 	if err := checkName(name); err != nil {
 		return 0, err
@@ -89,7 +90,7 @@ func (w *Web) Stat(ctx context.Context, name string) (int64, error) {
 	return res.ContentLength, nil
 }
 
-// List returns fault.ErrUnsupported: a web server lists nothing.
+// List yields fault.ErrUnsupported: a web server has no listings.
 func (w *Web) List(_ context.Context, prefix string) iter.Seq2[Blob, error] {
 	return func(yield func(Blob, error) bool) {
 		yield(Blob{}, fmt.Errorf("list %s*: a web server lists no files: %w", prefix, fault.ErrUnsupported))
@@ -143,7 +144,7 @@ func (w *Web) failed(what, name string, res *http.Response) error {
 	return fmt.Errorf("%s: the server answers %d: %w", what, res.StatusCode, fault.ErrConfig)
 }
 
-// Above returns what lies one level above; false at the root of the server.
+// Above returns the address one level above; false at the root of the server.
 func (w *Web) Above() (Repository, bool) {
 	above, parent := *w, *w.base
 	parent.Path, _ = path.Split(strings.TrimSuffix(w.base.Path, "/"))
