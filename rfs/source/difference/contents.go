@@ -14,29 +14,30 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 )
 
-// digest identifies an id, or a document: a part of a SHA-256, so that no sender of documents finds two that have the same.
+// digest identifies an id, or a document: a part of a SHA-256, so that a sender cannot construct two documents with the same digest.
 type digest [16]byte
 
-// part returns the number, below of, of the part to which a digest belongs.
+// part returns the number of the part, from 0 to of-1, that a digest belongs to.
 func (d digest) part(of int64) int64 { return int64(binary.BigEndian.Uint64(d[:])>>1) % of }
 
 // digestMemory is the memory of an entry of a map of digests, in bytes.
 const digestMemory = 64
 
-// NewByContents returns a reader of what changed between the commits from and to, for shards whose numbers do not determine it. It
-// compares documents by type, id, routing and source, and by their numbers where all have some, and reads every document of the segments
-// that only one of the commits has. A pass of at most memory bytes holds a part of them, and each pass reads all of them again.
+// NewByContents returns a reader of the changes between the commits from and to, for shards whose numbers do not determine them. It
+// compares documents by type, id, routing and source, and by their numbers if all documents have some, and reads every document of the
+// segments that only one of the commits has. A pass of at most memory bytes holds a part of the documents, and each pass reads all of them
+// again.
 //
-// Without numbers, a version that was written again with the same source is unchanged, and documents whose stored sources are not whole,
-// which filtered states, are a *Whole of Read. Versions of documents (_version) would not help: they start at 1 again after a deletion
-// was forgotten.
+// Without numbers, a document that was written again with the same source is unchanged, and documents with incomplete stored sources, which
+// filtered states, make Read return a *Whole. Versions of documents (_version) would not help: they start at 1 again after a deletion was
+// forgotten.
 func NewByContents(from, to *lucene.Commit, memory int64, filtered bool) *Reader {
 	r := newReader(from, to, memory)
 	r.contents, r.filtered = true, filtered
 	return r
 }
 
-// Passes returns how often the documents, or numbers, of the segments that only one of the commits has are read.
+// Passes returns the number of times that the documents, or numbers, of the segments that only one of the commits has are read.
 func (r *Reader) Passes() int64 {
 	if !r.contents {
 		return max(r.top[0], 0)/(r.memory*numbersPerByte) + 1
@@ -101,8 +102,8 @@ func (r *Reader) readContents(ctx context.Context, first int64, visit func(Chang
 	return nil
 }
 
-// numbered reports whether numbers distinguish versions of one document: both commits have one history, and all of the segments that are
-// read have numbers.
+// numbered reports whether numbers distinguish the versions of a document: both commits have the same history, and all segments to read
+// have numbers.
 func (r *Reader) numbered(ctx context.Context) (bool, error) {
 	if history := r.from.UserData["history_uuid"]; history == "" || history != r.to.UserData["history_uuid"] {
 		return false, nil
@@ -160,7 +161,7 @@ func (r *Reader) eachDocument(ctx context.Context, c *lucene.Commit, numbered bo
 	return nil
 }
 
-// numberBytes returns the number and the term of a document that follows those that were asked for before; nil if it has none.
+// numberBytes returns the number and the term of a document as bytes; nil if it has none. Documents must be requested in ascending order.
 func numberBytes(ctx context.Context, roots *lucene.Roots, doc int32) ([]byte, error) {
 	for {
 		at, err := roots.Next(ctx)
@@ -198,8 +199,8 @@ func records(ctx context.Context, r *lucene.Reader, f func(*lucene.Record) error
 	}
 }
 
-// idOf returns the digest of what identifies a document. Documents of one id and another routing are in different shards of an index that
-// has other shards.
+// idOf returns the digest of the identity of a document. Documents with the same id and different routing are in different shards of an
+// index.
 func idOf(rec *lucene.Record) digest { return digestOf(idBytes(rec), rec.Routing, rec.Parent) }
 
 // idBytes returns the id of a document.
@@ -210,7 +211,7 @@ func idBytes(rec *lucene.Record) []byte {
 	return binary.BigEndian.AppendUint64(slices.Concat(rec.RoutingHash, rec.ID), uint64(rec.Timestamp))
 }
 
-// digestOf returns the digest of parts, each with its length.
+// digestOf returns the digest of parts, including their lengths.
 func digestOf(parts ...[]byte) (d digest) {
 	h := sha256.New()
 	for _, p := range parts {

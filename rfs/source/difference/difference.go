@@ -19,13 +19,13 @@ const (
 	// NoNumbers means that documents have no numbers: they were written before Elasticsearch 6.0, a merge dropped the numbers
 	// (index.disable_sequence_numbers of Elasticsearch 9.4), or the snapshot holds sources only.
 	NoNumbers Reason = "its documents have no sequence numbers"
-	// NotUnique means that two documents have one number, as in an index that was made by shrinking another.
+	// NotUnique means that two documents have the same number, as in an index that was created by shrinking another.
 	NotUnique Reason = "two of its documents have the same sequence number"
-	// OtherHistory means that operations were numbered anew in between: the index was restored, or a stale copy became the primary.
+	// OtherHistory means that operations were renumbered between the commits: the index was restored, or a stale copy became the primary.
 	OtherHistory Reason = "its history is another one: it was restored, or a stale copy became the primary"
 	// Older means that the second commit is older than the first.
 	Older Reason = "the second snapshot of it is older than the first"
-	// NoSources means that documents keep no source, or only a part of it, and no unique numbers either.
+	// NoSources means that documents have no source, or only a part of it, and no unique numbers either.
 	NoSources Reason = "its documents have neither unique sequence numbers nor whole sources"
 	// ManyTerms means that its numbers were assigned under more primary terms than a pass can distinguish.
 	ManyTerms Reason = "its documents were written under too many primary terms"
@@ -37,9 +37,9 @@ type Whole struct{ Reason Reason }
 // Error returns the reason.
 func (w *Whole) Error() string { return "the shard differs as a whole: " + string(w.Reason) }
 
-// Change is a version of a document that one of the commits has.
+// Change is a version of a document that only one of the commits has.
 type Change struct {
-	Gone    bool  // the first commit has it; false: the second
+	Gone    bool  // the first commit has it; else the second
 	Ordinal int64 // of the document in that commit, as in lucene.Record
 }
 
@@ -50,17 +50,17 @@ type Counts struct {
 	Unchanged int64
 }
 
-// Start is the place from which a Reader reads a whole difference.
+// Start is the position from which a Reader reads a whole difference.
 const Start = -1
 
 // Reader reads the difference of two commits of one shard.
 type Reader struct {
 	from, to *lucene.Commit
-	same     map[string]*lucene.Segment // of from, by id: those that to has as well
+	same     map[string]*lucene.Segment // segments of from, by id, that to has as well
 	memory   int64                      // of a pass, in bytes
 	contents bool                       // documents are compared by their contents
-	filtered bool                       // sources are not whole
-	top      [2]int64                   // the highest number of each
+	filtered bool                       // stored sources are incomplete
+	top      [2]int64                   // the highest number of each commit
 }
 
 // newReader returns a reader without the numbers of the commits.
@@ -78,8 +78,8 @@ func newReader(from, to *lucene.Commit, memory int64) *Reader {
 	return r
 }
 
-// New returns a reader of what changed between the commits from and to. A pass holds about memory bytes, two bits for each number.
-// A *Whole when numbers do not determine it; fault.ErrCorrupt for records of a commit that cannot be.
+// New returns a reader of the changes between the commits from and to. A pass holds about memory bytes, two bits for each number. It
+// returns a *Whole if numbers do not determine the difference, and fault.ErrCorrupt for impossible records of a commit.
 func New(from, to *lucene.Commit, memory int64) (*Reader, error) {
 	r := newReader(from, to, memory)
 	for i, c := range []*lucene.Commit{from, to} {
@@ -101,8 +101,8 @@ func New(from, to *lucene.Commit, memory int64) (*Reader, error) {
 	return r, nil
 }
 
-// MaxSeqNo returns the highest sequence number of a shard, as a commit records it, -1 before its first operation. ok is false for a commit
-// that records none, as before Elasticsearch 6.
+// MaxSeqNo returns the highest sequence number of a shard, as a commit records it, -1 before its first operation. ok is false if the commit
+// records none, as before Elasticsearch 6.
 func MaxSeqNo(c *lucene.Commit) (n int64, ok bool, err error) {
 	recorded, ok := c.UserData["max_seq_no"]
 	if !ok {
@@ -114,11 +114,11 @@ func MaxSeqNo(c *lucene.Commit) (n int64, ok bool, err error) {
 	return n, true, nil
 }
 
-// Read calls visit for each change, first for those in segments that both commits have, then in passes. The passes of New are ranges of
-// numbers in rising order. After each pass it calls passed with the place of the next one, once every change before it was visited; a
-// later call continues from there. The first place is Start. Counts cover this call only.
+// Read calls visit for each change, first in segments that both commits have, then in passes. The passes of New are ranges of numbers in
+// ascending order. After each pass, once every change before it was visited, it calls passed with the position of the next pass; a later
+// call continues from there. The first position is Start. Counts cover this call only.
 //
-// A *Whole can also be found while documents are read; the changes that were visited before do not count then.
+// A *Whole may also be found while documents are read; the changes visited before are then void.
 func (r *Reader) Read(ctx context.Context, first int64, visit func(Change) error, passed func(next int64) error) (n Counts, err error) {
 	if first < 0 {
 		if err := r.readSame(ctx, visit, &n); err != nil {

@@ -12,7 +12,7 @@ type Totals struct {
 	Inserted  int64 `json:"inserted"`  // only the second commit has a document of its id and routing
 	Updated   int64 `json:"updated"`   // the second commit has another version of it
 	Deleted   int64 `json:"deleted"`   // only the first commit has a document of its id and routing
-	Unchanged int64 `json:"unchanged"` // of segments that both commits have, nested documents as well where none has a primary term (before Elasticsearch 6.1)
+	Unchanged int64 `json:"unchanged"` // in segments of both commits; includes nested documents in indices created before Elasticsearch 6.1
 }
 
 // Add returns the sum.
@@ -29,8 +29,7 @@ type Documents struct {
 }
 
 // Documents returns the documents that changed. It reads the chunks of stored fields that hold new or gone versions. The ids of gone
-// versions take at most the memory of a pass; if there are more, all is read once for each part of them. It returns the same errors as
-// Read.
+// versions take at most the memory of a pass; if they need more, all is read once per part of them. It returns the same errors as Read.
 func (r *Reader) Documents(ctx context.Context) (*Documents, error) {
 	p, err := r.Pair(ctx, true)
 	if err != nil {
@@ -39,7 +38,7 @@ func (r *Reader) Documents(ctx context.Context) (*Documents, error) {
 	return p.Documents, nil
 }
 
-// readAll reads the documents that changed, as often as the ids of gone versions have parts.
+// readAll reads the documents that changed, once for each part of the ids of gone versions.
 func (r *Reader) readAll(ctx context.Context, d *Documents, parts int64) error {
 	for at := range parts {
 		p, err := r.pair(ctx, d, at, parts)
@@ -57,7 +56,7 @@ func (r *Reader) readAll(ctx context.Context, d *Documents, parts int64) error {
 	return nil
 }
 
-// versions returns the new and the gone versions, without the ids of their documents, and the number of gone ones.
+// versions returns the new and the gone versions, without matching them by id, and the number of gone ones.
 func (r *Reader) versions(ctx context.Context) (d *Documents, gone int64, err error) {
 	d = &Documents{Changed: newOrdinals(r.to.MaxOrdinal), Gone: newOrdinals(r.from.MaxOrdinal)}
 	n, err := r.Read(ctx, Start, func(c Change) error {
@@ -75,21 +74,21 @@ func (r *Reader) versions(ctx context.Context) (d *Documents, gone int64, err er
 	return d, n.Gone, nil
 }
 
-// parts returns the number of parts of the ids of gone versions. Each takes at most the memory of a pass.
+// parts returns the number of parts that the ids of gone versions are divided into. Each takes at most the memory of a pass.
 func (r *Reader) parts(gone int64) int64 { return gone*digestMemory/r.memory + 1 }
 
-// Pairing finds out whether documents that changed are updated, inserted or deleted, while its caller reads the changed ones, so that
-// they are read once. Deleted and the totals of its Documents are known after End.
+// Pairing determines whether changed documents are updated, inserted or deleted, while its caller reads the changed ones, so that they are
+// read only once. Deleted and the totals of its Documents are valid after End.
 type Pairing struct {
 	*Documents
-	Every     bool             // nothing was compared: all documents changed, and all former ones are gone
+	Every     bool             // nothing was compared: all documents of to changed, and all of from are gone
 	at, parts int64            // the part of the ids
-	was       map[digest]int64 // ordinals of gone versions by id, of those that no changed document has, as far as is known
+	was       map[digest]int64 // ordinals of gone versions by id, without the ids of changed documents seen so far
 }
 
-// Pair returns the documents that changed; its caller passes each one of Changed to See. With complete, and where the ids of gone
-// versions take more than the memory of a pass, the changed documents are read now; See and End do nothing then. It returns the same
-// errors as Read.
+// Pair returns the documents that changed; its caller passes each document of Changed to See. With complete, or if the ids of gone versions
+// take more than the memory of a pass, Pair reads the changed documents itself; then See and End do nothing. It returns the same errors as
+// Read.
 func (r *Reader) Pair(ctx context.Context, complete bool) (*Pairing, error) {
 	d, gone, err := r.versions(ctx)
 	if err != nil {
@@ -119,7 +118,7 @@ func (r *Reader) pair(ctx context.Context, d *Documents, at, parts int64) (*Pair
 	return p, err
 }
 
-// See takes note of a changed document.
+// See records a changed document.
 func (p *Pairing) See(rec *lucene.Record) {
 	if p.was == nil {
 		return
@@ -136,7 +135,7 @@ func (p *Pairing) See(rec *lucene.Record) {
 	p.Inserted++
 }
 
-// End states that every changed document was seen.
+// End must be called after every changed document was seen.
 func (p *Pairing) End() {
 	for _, ordinal := range p.was {
 		p.Documents.Deleted.add(ordinal)

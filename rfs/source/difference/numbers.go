@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// numbersPerByte is the quantity of numbers of a pass for each byte of memory: their bits take three quarters of it.
+	// numbersPerByte is the quantity of numbers of a pass per byte of memory: their bits take three quarters of it.
 	numbersPerByte = 3
-	// blockNumbers is the quantity of numbers that usually were assigned under one primary term.
+	// blockNumbers is the quantity of consecutive numbers that usually were assigned under one primary term.
 	blockNumbers = 4096
-	// termRoom is the part of the memory of a pass for blocks of several primary terms, 1 in that many bytes, and leastTermRoom the
-	// least, in bytes.
+	// termRoom is the divisor of the memory of a pass that gives the share for blocks of several primary terms, and leastTermRoom the
+	// minimum of that share, in bytes.
 	termRoom      = 4
 	leastTermRoom = 1 << 20
 	// mostTerms bounds the primary terms of a pass.
@@ -26,20 +26,20 @@ const (
 	severalTerms = 255
 )
 
-// pass is one range of numbers, [first, end), of those that the first commit can have. The second commit is read first: of its numbers
-// two bits are held, and the first commit takes away those that it has, too. So each column is read once.
+// pass is one range of numbers, [first, end), among the numbers that the first commit can have. The second commit is read first: two bits
+// are held for each number, and the numbers that the first commit also has are then removed. So each column is read once.
 type pass struct {
 	first, end int64
-	next       int64          // the lowest number from end on that a document has
+	next       int64          // the lowest number of a document that is at least end
 	second     Ordinals       // only the second commit has the number, as far as is known
 	seen       Ordinals       // the first commit has it
-	blocks     []byte         // by block: the term of its numbers in the second commit, or severalTerms; 0: it has none
+	blocks     []byte         // by block: the term of its numbers in the second commit, or severalTerms; 0: no numbers
 	several    map[int][]byte // terms by number, of blocks with several
 	terms      map[int64]byte
 	room       int64 // bytes for more of several
 }
 
-// newPass returns the pass of the numbers from first on, with the memory of the pass before it.
+// newPass returns the pass of the numbers from first on, reusing the memory of the preceding pass.
 func (r *Reader) newPass(first int64, before *pass) *pass {
 	p := &pass{first: first, end: first + min(r.memory*numbersPerByte, r.top[0]-first+1), next: math.MaxInt64}
 	if before == nil {
@@ -55,8 +55,8 @@ func (r *Reader) newPass(first int64, before *pass) *pass {
 	return p
 }
 
-// readNumbers compares the numbers of the segments that only one of the commits has. Numbers above the highest one of the first commit
-// are new without a comparison: the first pass finds them.
+// readNumbers compares the numbers of the segments that only one of the commits has. Numbers above the highest number of the first commit
+// are new without a comparison: the first pass visits them.
 func (r *Reader) readNumbers(ctx context.Context, first int64, visit func(Change) error, passed func(next int64) error, n *Counts) error {
 	var p *pass
 	for at := first; ; {
@@ -116,8 +116,8 @@ func (r *Reader) readPass(ctx context.Context, p *pass, visit func(Change) error
 	})
 }
 
-// each calls f for the live root documents of a commit whose numbers are in a pass, or above the numbers of the first commit, in segments that
-// the other commit lacks.
+// each calls f for the live root documents of a commit whose numbers are in a pass, or above the numbers of the first commit, in segments
+// that the other commit lacks.
 func (r *Reader) each(ctx context.Context, c *lucene.Commit, which int, p *pass, f func(ordinal int64, number lucene.Number) error) error {
 	top := r.top[which]
 	if p.first > top {
@@ -204,7 +204,7 @@ func (p *pass) add(n lucene.Number) error {
 	return nil
 }
 
-// take reports whether the second commit has a number of the first one, too, and takes it away then.
+// take reports whether the second commit also has a number of the first, and removes it in that case.
 func (p *pass) take(n lucene.Number) (both bool, err error) {
 	at := n.Seq - p.first
 	if p.seen.has(at) {
@@ -226,7 +226,7 @@ func (p *pass) take(n lucene.Number) (both bool, err error) {
 	return true, nil
 }
 
-// term returns the byte of a primary term.
+// term returns the byte that represents a primary term.
 func (p *pass) term(of int64) (byte, error) {
 	b, ok := p.terms[of]
 	if !ok {

@@ -21,8 +21,8 @@ type State string
 const (
 	Added     State = "added"     // only the later snapshot has it
 	Removed   State = "removed"   // only the earlier snapshot has it
-	Recreated State = "recreated" // the later one is another index of the name
-	Resized   State = "resized"   // it has another number of shards
+	Recreated State = "recreated" // the later one is another index with the same name
+	Resized   State = "resized"   // its number of shards differs
 	Compared  State = "compared"  // its shards were compared
 )
 
@@ -30,15 +30,15 @@ const (
 type Index struct {
 	Name   string
 	State  State
-	Shards []Shard // where they were compared
+	Shards []Shard // if they were compared
 	Err    error   // its metadata cannot be read
 }
 
 // Shard is the difference of a shard.
 type Shard struct {
-	Counts        // of versions, unless Options.Documents asks for documents
-	Totals Totals // of documents, if it does
-	Whole  Reason // why it was not compared; "": it was
+	Counts        // of versions, unless Options.Documents is set
+	Totals Totals // of documents, if it is set
+	Whole  Reason // the reason why it was not compared; else ""
 	Err    error  // one of its commits cannot be read, or the snapshot lacks it
 }
 
@@ -46,16 +46,16 @@ type Shard struct {
 type Options struct {
 	// Selected reports whether an index is compared.
 	Selected func(name string) bool
-	// Memory bounds what a pass over a shard holds, in bytes.
+	// Memory bounds the memory of a pass over a shard, in bytes.
 	Memory int64
-	// Concurrency is the number of shards that are compared at a time; 0 means 1.
+	// Concurrency is the number of shards that are compared concurrently; 0 means 1.
 	Concurrency int
-	// Documents has the documents of each difference read, by their ids, and shards compared by contents where numbers do not
-	// determine the difference.
+	// Documents requests totals of documents instead of versions: documents are matched by id, and shards are compared by contents if
+	// numbers do not determine the difference.
 	Documents bool
 }
 
-// Snapshots yields what became of each selected index between two snapshots of a repository, in order of names.
+// Snapshots yields the difference of each selected index between two snapshots of a repository, in order of names.
 func Snapshots(ctx context.Context, r snapshot.Repository, from, to *snapshot.Snapshot, opt Options) iter.Seq[Index] {
 	in := map[string][2]bool{} // whether from and to have an index
 	for i, s := range []*snapshot.Snapshot{from, to} {
@@ -68,7 +68,7 @@ func Snapshots(ctx context.Context, r snapshot.Repository, from, to *snapshot.Sn
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(in)), func(name string) bool { return !opt.Selected(name) })
 	c := comparison{r, from, to, opt, make(chan struct{}, max(opt.Concurrency, 1))}
 	return func(yield func(Index) bool) {
-		var ahead []*early.Result[Index] // those that follow, in order
+		var ahead []*early.Result[Index] // the following ones, in order
 		defer func() {
 			for _, x := range ahead {
 				x.Stop()
@@ -94,7 +94,7 @@ type comparison struct {
 	repo     snapshot.Repository
 	from, to *snapshot.Snapshot
 	Options
-	slots chan struct{} // one for each shard that is compared
+	slots chan struct{} // one element per shard that is being compared
 }
 
 // index compares an index that from, to, or both have.

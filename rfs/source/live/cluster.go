@@ -1,6 +1,5 @@
-// Package live asks the cluster that documents come from: what it is, and to make a
-// snapshot. Elasticsearch 1.x–9.x and OpenSearch 1–3. It changes nothing but its own
-// repository registration and snapshot.
+// Package live accesses the source cluster: it reads the cluster's version and indices, and creates snapshots. It supports Elasticsearch
+// 1.x–9.x and OpenSearch 1–3. It changes only its own repository registration and snapshots, and write blocks on request.
 package live
 
 import (
@@ -31,9 +30,8 @@ type Cluster struct {
 	version Version
 }
 
-// Open asks the cluster for its version: by GET /, or by GET /_nodes/_local where that is
-// not answered. Errors: fault.ErrUnavailable; fault.ErrConfig when it is no such cluster or
-// refuses the user.
+// Open reads the version of the cluster: by GET /, or by GET /_nodes/_local if that is not answered. Errors: fault.ErrUnavailable;
+// fault.ErrConfig if it is not such a cluster or refuses the user.
 func Open(ctx context.Context, api rest.API) (*Cluster, error) {
 	c := &Cluster{api: api}
 	var root struct {
@@ -52,7 +50,7 @@ func Open(ctx context.Context, api rest.API) (*Cluster, error) {
 	}
 	v := Version{Distribution: root.Version.Distribution, Number: root.Version.Number}
 	if v.Distribution == "" && strings.Contains(root.Tagline, "OpenSearch") {
-		// It calls itself 7.10.2 for old clients (compatibility.override_main_response_version).
+		// It reports 7.10.2 to old clients (compatibility.override_main_response_version).
 		v.Distribution = "opensearch"
 		if n, err := c.nodeVersion(ctx); err == nil {
 			v.Number = n
@@ -90,12 +88,12 @@ func (c *Cluster) nodeVersion(ctx context.Context) (string, error) {
 	return "", fmt.Errorf("the cluster reports no version: %w", fault.ErrConfig)
 }
 
-// get reads an answer of JSON.
+// get decodes the JSON response to a GET request into a value.
 func (c *Cluster) get(ctx context.Context, path string, into any) error {
 	return c.call(ctx, http.MethodGet, path, nil, nil, into)
 }
 
-// call sends a request and reads its answer. A refusal is a *Refusal.
+// call sends a request and decodes its response. A refusal is a *Refusal.
 func (c *Cluster) call(ctx context.Context, method, path string, query url.Values, body any, into any) error {
 	var raw []byte
 	if body != nil {
@@ -120,23 +118,23 @@ func (c *Cluster) call(ctx context.Context, method, path string, query url.Value
 	return nil
 }
 
-// Refusal is an answer that is not a success.
+// Refusal is a response that is not a success.
 type Refusal struct {
 	Request string
 	Status  int
-	Reason  string // the cluster's own words
+	Reason  string // the cluster's message
 }
 
-// Error returns request, status and the cluster's words.
+// Error returns the request, the status and the cluster's message.
 func (r *Refusal) Error() string {
 	return fmt.Sprintf("%s: status %d: %s", r.Request, r.Status, r.Reason)
 }
 
-// ErrBusy means that the source makes or deletes another snapshot and takes no second one beside
-// it (Elasticsearch before 7.7 always, later ones at their limit). It is a fault.ErrUnavailable too.
+// ErrBusy means that the source creates or deletes another snapshot and does not accept a second one at the same time (Elasticsearch before
+// 7.7 always, later ones at their limit). It is also a fault.ErrUnavailable.
 var ErrBusy = errors.New("another snapshot is being made on the source")
 
-// Is puts refusals into the categories of fault; a 404 is fs.ErrNotExist as well.
+// Is maps refusals to the categories of fault; a 404 is also fs.ErrNotExist.
 func (r *Refusal) Is(target error) bool {
 	if target == ErrBusy {
 		return strings.HasPrefix(r.Reason, "concurrent_snapshot_execution_exception") || strings.Contains(r.Reason, "ConcurrentSnapshotExecutionException")
@@ -152,10 +150,10 @@ func (r *Refusal) Is(target error) bool {
 	return target == fault.ErrRejected
 }
 
-// maxReason bounds the words of a cluster in an error.
+// maxReason bounds the quotation of a cluster's message, in bytes.
 const maxReason = 2000
 
-// refusal reads the error of an answer: an object since Elasticsearch 2.0, a string before.
+// refusal parses the error in a response: an object since Elasticsearch 2.0, a string before.
 func refusal(request string, status int, answer []byte) error {
 	var a struct {
 		Error json.RawMessage
@@ -170,7 +168,7 @@ func refusal(request string, status int, answer []byte) error {
 	return &Refusal{Request: request, Status: status, Reason: reason}
 }
 
-// reasons joins type and reason of an error and of its causes.
+// reasons joins the types and reasons of an error and of its causes.
 func reasons(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {

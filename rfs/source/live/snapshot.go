@@ -25,10 +25,9 @@ type Repository struct {
 // identifying are the settings that locate a repository.
 var identifying = []string{"location", "bucket", "base_path"}
 
-// RegisterRepository makes the repository known. One of that name that is at the same place
-// with all settings of r is left as it is, with any others; one at another place or with
-// another value is a fault.ErrConfig. The source checks that every node can write to it: its
-// words are in the error. registered is false when the source knew the repository.
+// RegisterRepository registers the repository at the source. An existing registration of that name is kept if it has the same location and
+// all settings of r, regardless of other settings; with another location or another value it is a fault.ErrConfig. The source verifies that
+// every node can write to it, and its message is in the error. registered is false if the registration existed.
 func (c *Cluster) RegisterRepository(ctx context.Context, r Repository) (registered bool, err error) {
 	path := "/_snapshot/" + url.PathEscape(r.Name)
 	var there map[string]struct {
@@ -51,12 +50,12 @@ func (c *Cluster) RegisterRepository(ctx context.Context, r Repository) (registe
 		return false, fmt.Errorf("the source knows a repository %s whose %s is %q, not %q; choose another --snapshot-repo-name, or --source-repo-location or --source-repo-setting as it is: %w",
 			r.Name, key, is, r.Settings[key], fault.ErrConfig)
 	}
-	// A source may keep a repository that it found no node can write to.
+	// A source may keep a repository after finding that no node can write to it.
 	return false, unusable(r, c.call(ctx, http.MethodPost, path+"/_verify", nil, nil, nil))
 }
 
-// differs names the first setting by which a registered repository is not the wanted one. Sources
-// do not tell secrets, and one that names no region has it from its own configuration.
+// differs returns the first setting in which a registered repository differs from the wanted one, and its value. Sources do not return
+// secrets, and a repository without a region takes it from the source's own configuration.
 func differs(has map[string]any, wanted map[string]string) (key, is string) {
 	for _, key := range slices.Concat(identifying, slices.Sorted(maps.Keys(wanted))) {
 		value, there := has[key]
@@ -74,7 +73,7 @@ func differs(has map[string]any, wanted map[string]string) (key, is string) {
 	return "", ""
 }
 
-// unusable returns the error for a repository that has to be repaired before the source can use it.
+// unusable returns the error for a repository that must be repaired before the source can use it.
 func unusable(r Repository, err error) error {
 	if errors.Is(err, fault.ErrRejected) {
 		return fmt.Errorf("the source cannot use the repository %s (%s): %w: %w", r.Name, r.Type, err, fault.ErrConfig)
@@ -82,25 +81,25 @@ func unusable(r Repository, err error) error {
 	return err
 }
 
-// Request holds what to include in a snapshot.
+// Request describes a snapshot to create.
 type Request struct {
 	Repository string
 	Name       string
 	Indices    []string // names; empty: all
-	Without    []string // names that are left out; they need not exist
+	Without    []string // names that are excluded; they need not exist
 	Vanishing  bool     // Indices need not exist
 	Global     bool     // the cluster's state: templates and the like
 	Partial    bool     // also when shards are missing
 }
 
-// CreateSnapshot starts a snapshot and does not wait for its end. created is false when there is one of that name.
-// ErrBusy when it has to wait for another snapshot.
+// CreateSnapshot starts a snapshot and does not wait for its end. created is false if a snapshot of that name exists. It returns ErrBusy if
+// another snapshot must end first.
 func (c *Cluster) CreateSnapshot(ctx context.Context, r Request) (created bool, err error) {
 	body := map[string]any{"include_global_state": r.Global, "partial": r.Partial}
 	if names := r.names(); len(names) > 0 {
 		body["indices"] = strings.Join(names, ",")
 		if len(r.Indices) == 0 || r.Vanishing {
-			body["ignore_unavailable"] = true // else a name to leave out that is gone is refused
+			body["ignore_unavailable"] = true // otherwise an excluded name that does not exist is refused
 		}
 	}
 	err = c.call(ctx, http.MethodPut, snapshotPath(r.Repository, r.Name), url.Values{"wait_for_completion": {"false"}}, body, nil)
@@ -108,13 +107,13 @@ func (c *Cluster) CreateSnapshot(ctx context.Context, r Request) (created bool, 
 		return true, nil
 	}
 	if _, serr := c.Snapshot(ctx, r.Repository, r.Name); serr == nil {
-		return false, nil // for any name of the refusal
+		return false, nil // regardless of the type of the error
 	}
 	return false, err
 }
 
-// names returns the indices of the snapshot as the source takes them; none: all. A backing index of a data stream belongs to the snapshot
-// of its stream, and is not left out.
+// names returns the indices of the snapshot in the form that the source expects; none means all. A backing index of a data stream belongs
+// to the snapshot of its stream, and is not excluded.
 func (r Request) names() (names []string) {
 	if len(r.Indices) > 0 {
 		if names = slices.DeleteFunc(slices.Clone(r.Indices), func(name string) bool { return slices.Contains(r.Without, name) }); len(names) == 0 {
@@ -161,7 +160,7 @@ type State struct {
 	ShardsTotal  int64
 	ShardsDone   int64
 	ShardsFailed int64
-	BytesTotal   int64 // of the files to write; 0 when it has ended, or is unknown
+	BytesTotal   int64 // of the files to write; 0 after the end, or if unknown
 	BytesDone    int64
 	Failures     []string // index[shard]: reason
 }
@@ -180,11 +179,11 @@ type snapshotInfo struct {
 	Shards struct{ Total, Failed, Successful int64 }
 }
 
-// Snapshot reads the state of a snapshot; an error that is fs.ErrNotExist when it does not exist.
+// Snapshot returns the state of a snapshot, or fs.ErrNotExist.
 func (c *Cluster) Snapshot(ctx context.Context, repository, name string) (State, error) {
 	var a struct {
 		Snapshots []snapshotInfo
-		Responses []struct { // Elasticsearch 7.6 and later minors list by repository
+		Responses []struct { // some minors since Elasticsearch 7.6 list by repository
 			Snapshots []snapshotInfo
 			Error     json.RawMessage
 		}
@@ -225,8 +224,7 @@ func (c *Cluster) Snapshot(ctx context.Context, repository, name string) (State,
 	return State{}, fmt.Errorf("%s: %w", path, fs.ErrNotExist)
 }
 
-// progress adds shards and bytes of a running snapshot. A source that does not tell them
-// only leaves them out.
+// progress adds shards and bytes of a running snapshot. If the source does not return them, they are omitted.
 func (c *Cluster) progress(ctx context.Context, path string, st State) (State, error) {
 	type size struct {
 		Bytes int64 `json:"size_in_bytes"`

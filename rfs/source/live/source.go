@@ -12,23 +12,23 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/rest"
 )
 
-// Source creates snapshots on a source cluster, which it asks for the first time when a snapshot is due. It is safe for concurrent use.
+// Source creates snapshots on a source cluster, which it first contacts when a snapshot is due. It is safe for concurrent use.
 type Source struct {
 	Connect    func(ctx context.Context) (rest.API, error)
 	Repository Repository
 	Indices    []string // of the snapshot; empty: all
-	Without    []string // are left out; they need not exist
+	Without    []string // are excluded; they need not exist
 	Vanishing  bool     // Indices need not exist
-	// Selects selects the indices of the snapshot, instead of Indices and Without, when it is made; nil: these do.
+	// Selects selects the indices when the snapshot is created, instead of Indices and Without; nil: these do.
 	Selects func(name string) bool
-	Global  bool // with the state of the cluster
-	Partial bool // also without shards that are missing
+	Global  bool // include the state of the cluster
+	Partial bool // even if shards are missing
 
 	mu      sync.Mutex
 	cluster *Cluster
 }
 
-// Open returns the source cluster, which it asks for its version the first time.
+// Open returns the source cluster. The first call reads its version.
 func (s *Source) Open(ctx context.Context) (*Cluster, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,7 +43,7 @@ func (s *Source) Open(ctx context.Context) (*Cluster, error) {
 	return s.cluster, err
 }
 
-// Register makes the repository known to the source.
+// Register registers the repository at the source.
 func (s *Source) Register(ctx context.Context) (registered bool, err error) {
 	c, err := s.Open(ctx)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *Source) Create(ctx context.Context, name string) (created bool, err err
 	return c.CreateSnapshot(ctx, r)
 }
 
-// State is the snapshot as the source sees it.
+// State returns the state of the snapshot at the source.
 func (s *Source) State(ctx context.Context, name string) (State, error) {
 	c, err := s.Open(ctx)
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *Source) State(ctx context.Context, name string) (State, error) {
 	return c.Snapshot(ctx, s.Repository.Name, name)
 }
 
-// Delete deletes a snapshot that the session made. A missing snapshot is not an error.
+// Delete deletes a snapshot that the session created. A missing snapshot is not an error.
 func (s *Source) Delete(ctx context.Context, name string) error {
 	c, err := s.Open(ctx)
 	if err != nil {
@@ -86,9 +86,9 @@ func (s *Source) Delete(ctx context.Context, name string) error {
 	return c.DeleteSnapshot(ctx, s.Repository.Name, name)
 }
 
-// RepositorySettings returns the type of a repository and its settings as the source cluster takes them. Without a kind it follows from
-// uri, the address of the repository for this process; location is its place for the source, "" if that is the same. It returns
-// fault.ErrConfig if the two do not define a repository.
+// RepositorySettings returns the type of a repository and its settings in the form that the source cluster expects. Without a kind, uri,
+// the address of the repository for this process, determines it; location is its location for the source, "" if that is the same. It
+// returns fault.ErrConfig if the two do not define a repository.
 func RepositorySettings(kind, uri, location, region string) (string, map[string]string, error) {
 	usage := func(format string, args ...any) (string, map[string]string, error) {
 		return "", nil, fmt.Errorf(format+": %w", append(args, fault.ErrConfig)...)

@@ -19,7 +19,7 @@ import (
 type Index struct {
 	Name    string
 	UUID    string
-	Blocked bool // it takes no writes
+	Blocked bool // it has a write block
 }
 
 // Shard describes the primary of a shard.
@@ -32,12 +32,12 @@ type Shard struct {
 // atOnce is the number of indices of one request, whose path names them.
 const atOnce = 20
 
-// Indices returns the open indices, in order of names, that selects selects.
+// Indices returns the open indices for which selects is true, in order of names.
 func (c *Cluster) Indices(ctx context.Context, selects func(name string) bool) ([]Index, error) {
 	return c.indices(ctx, "open", selects)
 }
 
-// indices returns the indices of a state that selects selects, in order of names.
+// indices returns the indices in a state for which selects is true, in order of names.
 func (c *Cluster) indices(ctx context.Context, state string, selects func(name string) bool) ([]Index, error) {
 	var answer map[string]struct {
 		Settings struct {
@@ -70,8 +70,8 @@ func (c *Cluster) indices(ctx context.Context, state string, selects func(name s
 	return all, nil
 }
 
-// expressions returns what names the indices that selects selects to a snapshot: closed indices too, and for backing indices their data
-// streams, which a snapshot has as a whole.
+// expressions returns the names that select the chosen indices for a snapshot: including closed indices, and for backing indices their data
+// streams, which a snapshot contains as a whole.
 func (c *Cluster) expressions(ctx context.Context, selects func(name string) bool) (names []string, err error) {
 	all, err := c.indices(ctx, "open,closed", selects)
 	if err != nil {
@@ -105,7 +105,7 @@ func (c *Cluster) nameStreams(ctx context.Context, chosen map[string]bool) error
 	}
 	query := url.Values{}
 	if c.version.Distribution == "elasticsearch" && c.version.Major >= 8 {
-		query.Set("expand_wildcards", "all") // also hidden ones, which older versions list anyway
+		query.Set("expand_wildcards", "all") // including hidden ones, which older versions always list
 	}
 	if err := c.call(ctx, http.MethodGet, "/_data_stream", query, nil, &answer); err != nil {
 		return err
@@ -121,17 +121,17 @@ func (c *Cluster) nameStreams(ctx context.Context, chosen map[string]bool) error
 	return nil
 }
 
-// backingPrefix starts the names of the backing indices of data streams.
+// backingPrefix is the prefix of the names of the backing indices of data streams.
 const backingPrefix = ".ds-"
 
-// atLeast reports whether the source is OpenSearch, or at least this Elasticsearch.
+// atLeast reports whether the source is OpenSearch, or at least this version of Elasticsearch.
 func (c *Cluster) atLeast(major, minor int) bool {
 	v := c.version
 	return v.Distribution == "opensearch" || v.Major > major || v.Major == major && v.Minor >= minor
 }
 
-// Block sets write blocks on indices. Since Elasticsearch 7.9 it returns when no write is in progress on any shard; before, writes that
-// were accepted may still end afterwards.
+// Block sets write blocks on indices. Since Elasticsearch 7.9 it returns when no write is in progress on any shard; before, accepted writes
+// may still complete afterwards.
 func (c *Cluster) Block(ctx context.Context, names []string) error {
 	return each(names, func(path string) error {
 		if !c.atLeast(7, 9) {
@@ -159,7 +159,7 @@ func (c *Cluster) Block(ctx context.Context, names []string) error {
 	})
 }
 
-// Unblock removes write blocks. Indices that are gone are left out.
+// Unblock removes write blocks. It ignores indices that no longer exist.
 func (c *Cluster) Unblock(ctx context.Context, names []string) error {
 	var errs []error
 	for _, name := range names {
@@ -177,7 +177,8 @@ func (c *Cluster) Unblock(ctx context.Context, names []string) error {
 	return errors.Join(errs...)
 }
 
-// Shards returns what the primaries of indices hold, by index and number of the shard. Errors: fault.ErrUnavailable when one does not answer.
+// Shards returns the sequence numbers and document counts of the primaries of indices, by index and shard number. It returns
+// fault.ErrUnavailable if a primary does not answer.
 func (c *Cluster) Shards(ctx context.Context, names []string) (map[string]map[int]Shard, error) {
 	all := map[string]map[int]Shard{}
 	err := each(names, func(path string) error {
@@ -226,7 +227,7 @@ func (c *Cluster) Shards(ctx context.Context, names []string) (map[string]map[in
 	return all, err
 }
 
-// each calls f with a path that names a few indices each time. Names with a wildcard or a comma are refused.
+// each calls f with a path that names up to atOnce indices. Names with a wildcard or a comma are rejected.
 func each(names []string, f func(path string) error) error {
 	for some := range slices.Chunk(names, atOnce) {
 		escaped := make([]string, len(some))

@@ -16,8 +16,8 @@ var errShort = errors.New("ends early")
 // Is reports whether b starts like an LZF stream.
 func Is(b []byte) bool { return len(b) >= 5 && b[0] == 'Z' && b[1] == 'V' && b[2] <= 1 }
 
-// Append decompresses the stream b and appends the result to dst. Every chunk gives at
-// most 65,535 bytes, so the result is bounded by the input. Errors are fault.ErrCorrupt.
+// Append decompresses the stream b and appends the result to dst. Each chunk yields at most 65,535 bytes, so the input bounds the result.
+// Errors are fault.ErrCorrupt.
 func Append(dst, b []byte) ([]byte, error) {
 	start := len(dst)
 	for at := 0; at < len(b); {
@@ -31,7 +31,7 @@ func Append(dst, b []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// Length returns how many bytes the stream b decompresses to, as its chunks state. Errors are fault.ErrCorrupt.
+// Length returns the decompressed length of the stream b in bytes, as its chunks state it. Errors are fault.ErrCorrupt.
 func Length(b []byte) (int, error) {
 	total := 0
 	for at := 0; at < len(b); {
@@ -51,7 +51,7 @@ func Length(b []byte) (int, error) {
 	return total, nil
 }
 
-// appendChunk decompresses the chunk at the start of b and gives its length in b.
+// appendChunk decompresses the chunk at the start of b and returns its length in b.
 func appendChunk(dst, b []byte) (int, []byte, error) {
 	if len(b) < 5 {
 		return 0, nil, errShort
@@ -77,9 +77,9 @@ func appendChunk(dst, b []byte) (int, []byte, error) {
 	return 0, nil, fmt.Errorf("chunk type %d", b[2])
 }
 
-// expand decompresses one chunk's data of raw bytes: a control byte below 32 is followed by
-// that many literals and one; otherwise its upper three bits are a length (7: the next
-// byte is added), its lower five and the next byte a distance less one, and length + 2 bytes are repeated.
+// expand decompresses the data of one chunk to raw bytes: a control byte below 32 is followed by that many literals plus one; otherwise its
+// upper three bits are a length (7: the next byte is added), its lower five and the next byte a distance minus one, and length + 2 bytes
+// are repeated.
 func expand(dst, b []byte, raw int) ([]byte, error) {
 	start := len(dst)
 	for len(b) > 0 {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// maxDigits limits a whole number of any length, in bytes.
+// maxDigits limits the length of an arbitrary-precision integer, in bytes.
 const maxDigits = 1 << 16
 
 // bits reads n bytes of 7 bits each, most significant group first.
@@ -24,8 +24,8 @@ func (d *decoder) bits(n int) (uint64, error) {
 	return v, nil
 }
 
-// float appends the shortest text that reads back as the same number. What JSON has
-// no number for becomes the text Jackson writes.
+// float appends the shortest text that parses as the same number. A value that JSON cannot represent becomes the string that Jackson
+// writes.
 func (d *decoder) float(v float64, size int) error {
 	switch {
 	case math.IsNaN(v):
@@ -64,7 +64,7 @@ func (d *decoder) bigInteger() (*big.Int, error) {
 	return v, nil
 }
 
-// bigDecimal is unscaled × 10^-scale; it is written exactly, with an exponent.
+// bigDecimal appends unscaled × 10^-scale exactly, with an exponent.
 func (d *decoder) bigDecimal() error {
 	s, err := d.vint()
 	if err != nil {
@@ -99,8 +99,7 @@ func (d *decoder) bigDecimal() error {
 	return nil
 }
 
-// sevenBit reads a binary value whose every byte carries 7 bits: 8 bytes for 7,
-// and for a rest of n bytes n+1, the last right-aligned.
+// sevenBit reads a binary value encoded with 7 bits per byte: 8 bytes for each 7, and n+1 bytes for the last n, the last one right-aligned.
 func (d *decoder) sevenBit() ([]byte, error) {
 	n, err := d.length()
 	if err != nil {

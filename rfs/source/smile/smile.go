@@ -1,13 +1,13 @@
-// Package smile turns SMILE, the binary JSON of Jackson that Elasticsearch and
-// OpenSearch write into snapshot metadata and some documents, into JSON text.
+// Package smile converts SMILE, Jackson's binary JSON, which Elasticsearch and OpenSearch use in snapshot metadata and some documents, to
+// JSON text.
 //
 // Layout (Smile format specification 1.0, as Jackson 2.5–2.17 writes it):
 //
 //	3A 29 0A flags | one value | optional FF
 //	flags: bit 0 shared names, bit 1 shared string values, bit 2 raw binary, bits 4–7 version 0
 //
-// Numbers stay exact, key order and repeated keys stay as they are, binary values
-// become base64 text with padding, as Jackson itself converts them.
+// Numbers stay exact, the order of keys and repeated keys are kept, and binary values become padded base64 text, as Jackson itself converts
+// them.
 package smile
 
 import (
@@ -23,8 +23,8 @@ import (
 const (
 	maxDepth    = 1000 // nested arrays and objects
 	sharedLimit = 1024
-	// A result of up to minLimit bytes may be 64 times its input, a longer one four times: no real document
-	// comes near; crafted back-references do.
+	// A result of up to minLimit bytes may be 64 times as long as its input, a longer one four times: no real document comes near; crafted
+	// back-references do.
 	minLimit  = 16 << 20
 	sureLimit = 128 << 20
 )
@@ -32,16 +32,16 @@ const (
 // Is reports whether b starts like a SMILE document.
 func Is(b []byte) bool { return len(b) >= 4 && b[0] == ':' && b[1] == ')' && b[2] == '\n' }
 
-// ErrLimit is a document that is longer as JSON than what is wanted. It is a fault.ErrCorrupt.
+// ErrLimit reports a document whose JSON exceeds the limit. It is a fault.ErrCorrupt.
 var ErrLimit = fmt.Errorf("SMILE: the document becomes too large: %w", fault.ErrCorrupt)
 
-// AppendJSON appends the document b as compact JSON on a single line. Anything that
-// is not a whole, valid document is fault.ErrCorrupt with the offset.
+// AppendJSON appends the document b as compact JSON on a single line. Input that is not exactly one valid document is fault.ErrCorrupt with
+// the offset.
 func AppendJSON(dst, b []byte) ([]byte, error) {
 	return AppendJSONWithin(dst, b, max(min(max(64*len(b), minLimit), sureLimit), 4*len(b)))
 }
 
-// AppendJSONWithin does what AppendJSON does, for a result of at most limit bytes, dst included; more is ErrLimit.
+// AppendJSONWithin is AppendJSON for a result of at most limit bytes, dst included; a longer one is ErrLimit.
 func AppendJSONWithin(dst, b []byte, limit int) ([]byte, error) {
 	if !Is(b) {
 		return dst, fault.Corrupt("", "", 0, "no SMILE header")
@@ -63,7 +63,7 @@ func AppendJSONWithin(dst, b []byte, limit int) ([]byte, error) {
 	return d.out, nil
 }
 
-// shared is a table of strings that may be named again by number.
+// shared is a table of strings that later values may refer to by number.
 type shared struct {
 	on    bool
 	table []span
@@ -86,7 +86,7 @@ type decoder struct {
 	b      []byte
 	pos    int
 	out    []byte
-	limit  int // of the output: back-references must not blow it up
+	limit  int // of the output, which back-references could inflate
 	names  shared
 	values shared
 }
@@ -226,7 +226,7 @@ func (d *decoder) simple(t byte) error {
 	return nil
 }
 
-// text appends a string of n bytes and, when a table is given, remembers it.
+// text appends a string of n bytes, and adds it to the table if there is one.
 func (d *decoder) text(n int, table *shared) error {
 	s, err := d.take(n)
 	if err != nil {
@@ -318,8 +318,8 @@ func (d *decoder) object(depth int) error {
 	}
 }
 
-// key appends a name. Long names are remembered too: the written specification
-// limits sharing to short ones, but Jackson, the only producer, does not.
+// key appends a name. Long names are shared, too: the written specification limits sharing to short ones, but Jackson, the only producer,
+// does not.
 func (d *decoder) key() error {
 	t, err := d.byte()
 	if err != nil {
@@ -344,10 +344,10 @@ func (d *decoder) key() error {
 	return d.corrupt("token %#02x where a name is expected", t)
 }
 
-// longString is the length of a text that is measured before it is appended, in bytes.
+// longString is the length from which on a text is measured before it is appended, in bytes.
 const longString = 64 << 10
 
-// quotedLen returns at least how many bytes appendQuoted appends.
+// quotedLen returns a lower bound of the number of bytes that appendQuoted appends.
 func quotedLen(s []byte) int {
 	n := 2 + len(s)
 	for _, c := range s {
@@ -363,7 +363,7 @@ func quotedLen(s []byte) int {
 
 const hexDigits = "0123456789abcdef"
 
-// appendQuoted writes valid UTF-8 as a JSON string, escaping only what must be.
+// appendQuoted appends valid UTF-8 as a JSON string, escaping only what must be escaped.
 func appendQuoted(dst, s []byte) []byte {
 	dst = append(dst, '"')
 	from := 0
