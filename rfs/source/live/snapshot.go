@@ -135,7 +135,7 @@ func (r Request) names() (names []string) {
 // none selects no index: a snapshot without a list has all.
 var none = []string{"*", "-*"}
 
-// DeleteSnapshot deletes exactly one snapshot. A missing snapshot is not an error. Errors: ErrBusy while the source makes or deletes a
+// DeleteSnapshot deletes exactly one snapshot. A missing snapshot is not an error. Errors: ErrBusy while the source creates or deletes a
 // snapshot.
 func (c *Cluster) DeleteSnapshot(ctx context.Context, repository, name string) error {
 	if strings.ContainsAny(name, "*,") {

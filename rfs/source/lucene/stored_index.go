@@ -78,7 +78,7 @@ type legacyIndex struct {
 	version            int32
 	chunks             int64
 	blocks             []legacyBlock
-	maxDoc, maxPointer int64 // the entry behind the last chunk
+	maxDoc, maxPointer int64 // the entry after the last chunk
 }
 
 // legacyBlock describes a block of chunks, usually 1,024.

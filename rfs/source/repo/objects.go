@@ -71,7 +71,7 @@ func (o *Objects) Get(ctx context.Context, name string) (body []byte, version st
 	return body, a.version, nil
 }
 
-// errObjectTimeout is the cause with which a request is cancelled that takes too long.
+// errObjectTimeout is the cause with which a request that takes too long is cancelled.
 var errObjectTimeout = fmt.Errorf("no answer for %v: %w", objectTimeout, fault.ErrUnavailable)
 
 // Put writes an object if its version is still the given one, or with "" if it does not exist, and returns the new version.

@@ -343,7 +343,7 @@ func (s *ahead) advance() error {
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if s.version != "" && f.version != s.version { // asked for before the version of the first chunk was known
+		if s.version != "" && f.version != s.version { // requested before the version of the first chunk was known
 			return fault.Corrupt(s.name, "", f.off, "the object changed while it was read (ETag %s, then %s)", s.version, f.version)
 		}
 		s.pending = s.pending[1:]
