@@ -39,6 +39,9 @@ func (r *Redrive) Conclude(w *output.Writer, err error) error {
 func (r *Redrive) WriteText(w io.Writer) {
 	progress.Fprintf(w, "%s: %s\n", r.Place, progress.Plural(int64(r.Files), "file"))
 	progress.Fprintf(w, "documents %d: indexed %d, failed again %d, filtered %d\n", r.Documents, r.Indexed, r.Failed, r.Filtered)
+	if r.Deleted > 0 {
+		progress.Fprintf(w, "%d were not sent, because later rounds have deleted them, and are removed from the files\n", r.Deleted)
+	}
 	if r.Kept > 0 {
 		progress.Fprintf(w, "%d were not sent in place of documents that the target has, and are removed from the files\n", r.Kept)
 	}

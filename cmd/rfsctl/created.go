@@ -25,6 +25,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
 	"github.com/rfsd/rfsd/rfs/migration/follow"
 	"github.com/rfsd/rfsd/rfs/migration/phase"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/rfs/stream/consume"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
@@ -195,7 +196,7 @@ func undo(ctx context.Context, call *config.Call, o config.Undo) error {
 
 // undoWith removes what a session created; unended is rollback.Undo.Unended.
 func undoWith(ctx context.Context, call *config.Call, o config.Undo, s *coordination, unended bool) error {
-	if err := settled(ctx, call, o.Stored, s); err != nil {
+	if err := errors.Join(notOfRound(ctx, o.Stored, s), settled(ctx, call, o.Stored, s)); err != nil {
 		return err
 	}
 	u, done, err := undoOf(ctx, call, o.Stored, s)
@@ -232,6 +233,29 @@ func undoWith(ctx context.Context, call *config.Call, o config.Undo, s *coordina
 		return exit.With(exit.Parts, fmt.Errorf("%d of %d objects were refused; the others were removed", refused, len(all)))
 	}
 	return nil
+}
+
+// notOfRound refuses the session of a round: the session of round 0 keeps the records of what all rounds created.
+func notOfRound(ctx context.Context, at config.Stored, s *coordination) error {
+	name, option := at.State.Session.OrDefault(), "--session-name"
+	if at.State.File != "" {
+		name, option = at.State.File, "--coordinator-file"
+	}
+	root, number, is := follow.RootOf(name)
+	if !is {
+		return nil
+	}
+	settings, err := session.IdentityOf(s.Coordinator).Settings(ctx)
+	if errors.Is(err, cms.ErrNotFound) {
+		return nil
+	}
+	if err == nil && settings[plan.FollowKey] != "" {
+		all, rerr := session.RoundsOf(s.Coordinator).Read(ctx)
+		if err = rerr; err == nil && len(all.Rounds) == 0 {
+			err = fmt.Errorf("%s is round %d of a cluster that is followed; what all rounds created is removed together: give %s %s: %w", name, number, option, root, fault.ErrConfig)
+		}
+	}
+	return err
 }
 
 func printUndo(out *output.Writer, all []rollback.Entry) error {

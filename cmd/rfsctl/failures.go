@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -140,6 +142,9 @@ func printFailures(w io.Writer, f *status.Failures) error {
 		fmt.Fprintln(w)
 	}
 	printPlaces(w, f)
+	for _, round := range slices.Sorted(maps.Keys(f.FailedLater)) {
+		progress.Fprintf(w, "round %d: %s failed first; rfsctl failures --session-name NAME-round-%d shows them\n", round, progress.Plural(f.FailedLater[round], "document"), round)
+	}
 	if len(f.Documents) == 0 {
 		return printRefused(w, f.Groups)
 	}

@@ -86,6 +86,8 @@ func safety(l status.ItemList) string {
 	switch {
 	case l.Safe:
 		return "safe to write: yes"
+	case l.Following:
+		return "safe to write: no, rounds may still change the target"
 	case !l.Seeded:
 		return "safe to write: no, the work is not seeded yet"
 	case l.SafeFrom == nil:

@@ -226,7 +226,9 @@ func printStatus(to io.Writer, r status.Report, shards bool) {
 		fmt.Fprintln(w, report.CutoverText(*m.Cutover))
 	}
 	switch {
-	case m.SafeFrom == nil, m.Rounds != nil && m.Rounds.Finished == nil:
+	case m.Following && m.Rounds == nil:
+		fmt.Fprintln(w, "do not write to the target: rounds may still change it")
+	case m.SafeFrom == nil:
 	case time.Now().Before(*m.SafeFrom):
 		fmt.Fprintf(w, "safe to write from %s on\n", m.SafeFrom.Local().Format(time.DateTime))
 	default:

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
-	"strings"
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/state"
@@ -19,7 +17,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
-	"github.com/rfsd/rfsd/rfs/migration/follow"
 	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
@@ -54,6 +51,7 @@ func OpenRedrive(ctx context.Context, o Options, again func(more ...string) stri
 	if _, err := askTarget(ctx, client, log); err != nil {
 		return give(err)
 	}
+	var first followedFrom
 	kept, closeKept, err := openSession(ctx, o, client)
 	switch {
 	case errors.Is(err, state.ErrNone) && o.sinkNamed && o.named: // its state was removed
@@ -61,11 +59,10 @@ func OpenRedrive(ctx context.Context, o Options, again func(more ...string) stri
 		return give(err)
 	default:
 		h.kept, h.opened = kept, append(h.opened, closeKept)
-		var closeFirst func() error
-		if h.ledger, closeFirst, err = openLedger(ctx, o, kept, client, log); err != nil {
+		if first, err = openRoot(ctx, o, kept, client); err != nil {
 			return give(err)
 		}
-		h.opened = append(h.opened, closeFirst)
+		h.ledger, h.opened = rollback.NewLedger(client, first.root, first.session, log), append(h.opened, first.close)
 	}
 	permit, err := newWritable(ctx, o, h.kept, h.ledger, again)
 	if err != nil {
@@ -103,6 +100,9 @@ func OpenRedrive(ctx context.Context, o Options, again func(more ...string) stri
 	if h.kept == nil {
 		return h, nil
 	}
+	if h.Later, err = first.later(ctx, o, h.kept, source, log); err != nil {
+		return give(err)
+	}
 	if h.Account, err = newRedriveAccount(o, h.kept); err != nil {
 		return give(err)
 	}
@@ -132,32 +132,6 @@ func (h *Redrive) PoliciesWaiting(ctx context.Context) ([]string, error) {
 		return nil, nil
 	}
 	return phase.PoliciesWaiting(ctx, h.kept)
-}
-
-// openLedger opens the records of what the session has created: of a round, the session of round 0 has them.
-func openLedger(ctx context.Context, o Options, kept *cms.Coordinator, client *target.Client, log *slog.Logger) (*rollback.Ledger, func() error, error) {
-	own, nothing := rollback.NewLedger(client, kept, o.Session, log), func() error { return nil }
-	root, number, is := follow.RootOf(o.Session)
-	if !is {
-		return own, nothing, nil
-	}
-	first := o
-	first.Session, first.coordinatorFile = root, strings.TrimSuffix(o.coordinatorFile, strings.TrimPrefix(o.Session, root))
-	records, closeFirst, err := openSession(ctx, first, client)
-	switch {
-	case errors.Is(err, state.ErrNone): // a session with such a name of its own
-		return own, nothing, nil
-	case err != nil:
-		return nil, nil, fmt.Errorf("session %s, which is followed: %w", root, err)
-	}
-	all, err := session.RoundsOf(records).Read(ctx)
-	if err != nil {
-		return nil, nil, errors.Join(err, closeFirst())
-	}
-	if !slices.ContainsFunc(all.Rounds, func(r session.Round) bool { return r.Number == number }) {
-		return own, closeFirst, nil
-	}
-	return rollback.NewLedger(client, records, root, log), closeFirst, nil
 }
 
 // existingOf returns what the session does with documents that the target has.

@@ -39,7 +39,9 @@ type Failures struct {
 	Omitted int64 `json:"documents_omitted,omitempty"`
 	// Failed is the number of documents of the session, or of the files, that failed and were not delivered later.
 	Failed int64 `json:"documents_failed"`
-	// Redriven is the number of documents that first failed and were delivered by rfsd redrive.
+	// FailedLater are the documents that failed first in later rounds, by round; the session NAME-round-N has them.
+	FailedLater map[int]int64 `json:"documents_failed_later,omitempty"`
+	// Redriven is how many documents failed first and were delivered by rfsd redrive.
 	Redriven int64 `json:"documents_redriven,omitempty"`
 	// Places are where processes keep their failed documents. Documents of former versions are in no place.
 	Places []FailedPlace `json:"places,omitempty"`
@@ -75,7 +77,8 @@ func (f *Failures) With(m *progress.Migration) *Failures {
 	}
 	is.GivenUp = append([]progress.Failure{}, m.Failures...)
 	is.Failed, is.Redriven = m.Totals.Failed, m.Totals.Redriven
-	if is.Failed == 0 && len(is.Documents) == 0 && is.Omitted == 0 { // the classes are from before the redrive
+	is.FailedLater = m.FailedLater()
+	if is.Failed == 0 && len(is.Documents) == 0 && is.Omitted == 0 { // what is known of the classes is of before the redrive
 		is.Groups = []RefusedGroup{}
 	}
 	return &is

@@ -160,7 +160,9 @@ type ItemList struct {
 	Seeded   bool           `json:"seeded"` // every item exists
 	Safe     bool           `json:"safe_to_write"`
 	SafeFrom *time.Time     `json:"safe_to_write_from,omitempty"`
-	Foreign  []string       `json:"foreign_documents,omitempty"` // ids of documents among the items that are not items
+	// Following means that rounds of a cluster that is followed may still change the target.
+	Following bool     `json:"following,omitempty"`
+	Foreign   []string `json:"foreign_documents,omitempty"` // ids of documents among the items that are none
 }
 
 func countStates(all []Item) map[string]int {
@@ -175,7 +177,7 @@ func countStates(all []Item) map[string]int {
 func NewItemList(m *progress.Migration, all []Item, f ItemFilter) ItemList {
 	l := ItemList{
 		ReadAt: m.ReadAt, Items: []Item{}, States: countStates(all), Total: len(all), Seeded: m.Seeded, SafeFrom: m.SafeFrom,
-		Safe: m.SafeFrom != nil && !m.ReadAt.Before(*m.SafeFrom), Foreign: m.Foreign,
+		Safe: m.SafeFrom != nil && !m.ReadAt.Before(*m.SafeFrom), Following: m.Following, Foreign: m.Foreign,
 	}
 	limit := cmp.Or(max(f.Limit, 0), 1000)
 	for _, x := range all {

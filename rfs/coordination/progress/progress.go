@@ -31,7 +31,9 @@ type Migration struct {
 	SafeFrom *time.Time `json:"safe_to_write_from,omitempty"`
 	// Foreign are the ids of documents among the items that are not items.
 	Foreign []string `json:"foreign_documents,omitempty"`
-	// Rounds are the snapshots of a followed cluster; absent when none is followed.
+	// Following means that rounds may still change what the session sent: others must not write to the target, and SafeFrom is absent.
+	Following bool `json:"following,omitempty"`
+	// Rounds are the snapshots of a cluster that is followed from this session on; absent when it is not followed.
 	Rounds *Following `json:"rounds,omitempty"`
 	// Lag is the delay of the target of a followed session behind the source at ReadAt, in seconds: the age of the last snapshot that
 	// arrived. It is absent before one has arrived, and after following has finished.

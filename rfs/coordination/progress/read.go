@@ -46,6 +46,9 @@ func (r *Reading) Sum() (*Migration, []cms.Item) {
 			x.m.Lag = &seconds
 		}
 	}
+	if x.m.Following = r.Followed && (x.m.Rounds == nil || x.m.Rounds.Finished == nil); x.m.Following {
+		x.m.SafeFrom = nil
+	}
 	if r.Cutover.State != "" {
 		shown := CutoverOf(r.Cutover)
 		x.m.Cutover = &shown

@@ -18,6 +18,7 @@ type Reading struct {
 	Session              string    // owner of the items, as named by the reader
 	Seeded               bool      // for other kinds: every item exists
 	Intent               Intent
+	Followed             bool         // the session belongs to a cluster that is followed
 	Repository, Snapshot string       // "" before the migration has started
 	Indices, Phases      []cms.Record // their records; for other kinds, Phases has the records of the kind
 	Redriven             []cms.Record // of each place with re-driven documents
@@ -53,7 +54,7 @@ func ReadStore(ctx context.Context, c *cms.Coordinator) (*Reading, error) {
 	if err != nil && !errors.Is(err, cms.ErrNotFound) { // without settings the migration has not started
 		return nil, err
 	}
-	r.Repository, r.Snapshot = s["repository"], s["snapshot"]
+	r.Repository, r.Snapshot, r.Followed = s["repository"], s["snapshot"], s["follow"] != ""
 	if r.Indices, err = records(ctx, c, "index"); err != nil {
 		return nil, err
 	}

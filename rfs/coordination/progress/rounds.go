@@ -80,7 +80,21 @@ type Cutover struct {
 	Note          string               `json:"note,omitempty"`
 }
 
-// CutoverOf returns a cut-over for display.
+// FailedLater returns how many documents failed first in rounds after the first one, by round.
+func (m *Migration) FailedLater() map[int]int64 {
+	of := map[int]int64{}
+	if m.Rounds == nil {
+		return of
+	}
+	for _, r := range m.Rounds.Rounds {
+		if r.Number > 0 && r.Failed > 0 {
+			of[r.Number] = r.Failed
+		}
+	}
+	return of
+}
+
+// CutoverOf returns the view of a cut-over.
 func CutoverOf(c session.Cutover) Cutover {
 	return Cutover{
 		State: c.State, Block: c.Block, MaxOutage: float64(c.MaxOutage) / 1000, AcceptFailed: c.AcceptFailed, Indices: c.Indices, Who: c.Who,

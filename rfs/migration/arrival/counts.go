@@ -16,11 +16,12 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/target"
 )
 
-// counted counts what the targets of a group hold and compares it.
+// counted counts what the targets of a group hold and compares it with the documents sent. A missing target or permission is a finding, not an
+// error.
 func (c *Check) counted(ctx context.Context, group *arrivalGroup, is progress.Arrival) (progress.Arrival, error) {
 	err := c.countArrival(ctx, group, &is)
 	switch {
-	case fault.HasStatus(err, http.StatusNotFound): // it went a moment ago
+	case fault.HasStatus(err, http.StatusNotFound): // deleted since the check above
 		is.Gone, is.Problem = true, fmt.Sprintf("%s; %d documents were sent to it", fault.Text(err), is.Expected)
 		return is, nil
 	case errors.Is(err, fault.ErrConfig):
@@ -30,7 +31,7 @@ func (c *Check) counted(ctx context.Context, group *arrivalGroup, is progress.Ar
 	return is, err
 }
 
-// countArrival refreshes the targets of a group and compares numbers where they are this session's own.
+// countArrival refreshes and counts the targets of a group, and compares the counts if the targets belong to this session alone.
 func (c *Check) countArrival(ctx context.Context, group *arrivalGroup, is *progress.Arrival) error {
 	for _, name := range group.targets {
 		if err := c.Counts.Refresh(ctx, name); err != nil {
@@ -73,11 +74,11 @@ func (c *Check) countArrival(ctx context.Context, group *arrivalGroup, is *progr
 	return nil
 }
 
-// roundNote describes what differs from what a round can have left on targets that former rounds have filled; "": nothing does.
+// roundNote describes how targets filled by former rounds differ from the expected result of this round; "" if they do not.
 func roundNote(group *arrivalGroup, is *progress.Arrival) string {
 	var notes []string
 	if whole := func(a *arriving) bool { return a.whole }; is.Expected != is.Found && !slices.ContainsFunc(group.all, whole) {
-		notes = append(notes, fmt.Sprintf("%d documents were expected after this round; documents that failed in one of the rounds are missing, or other clients wrote to it: rfsd verify with this round's snapshot names them", is.Expected))
+		notes = append(notes, fmt.Sprintf("%d documents were expected after this round; documents that failed in one of the rounds are missing, or a later round brought or deleted them, or other clients wrote to it: rfsd verify with this round's snapshot names them", is.Expected))
 	}
 	if n := is.Foreign(); n > 0 {
 		notes = append(notes, fmt.Sprintf("%d operations on it during this round are not of the round: other clients wrote to it, and documents that the source changed, too, are as on the source; or requests without an answer took effect", n))
@@ -85,7 +86,7 @@ func roundNote(group *arrivalGroup, is *progress.Arrival) string {
 	return strings.Join(notes, "; ")
 }
 
-// inUse reports whether applications can be expected to delete documents of a group: an alias or a data stream leads to a target.
+// inUse reports whether applications may delete documents of a group: whether any target has an alias or belongs to a data stream.
 func (c *Check) inUse(ctx context.Context, group *arrivalGroup) (bool, error) {
 	for _, a := range group.all {
 		if a.entry.Stream != nil {
@@ -112,9 +113,9 @@ func (c *Check) inUse(ctx context.Context, group *arrivalGroup) (bool, error) {
 	return false, nil
 }
 
-// compareArrival decides what the numbers of a group prove. Documents that were dropped, and those that share an id, were
-// counted as failed when the target answered for them. So fewer than were indexed are missing, unless applications use the
-// targets, and these have executed deletions and operations that are not of this session.
+// compareArrival derives the finding from the counts of a group. Dropped documents and duplicate ids were counted as failed when the
+// target answered. So fewer documents than were indexed means missing documents, unless applications use the targets and these have
+// executed deletions and operations that are not from this session.
 func compareArrival(group *arrivalGroup, is *progress.Arrival, inUse bool) {
 	targets := group.text()
 	fewer, deleted, excused := max(is.Expected-is.Found, 0), int64(0), int64(0)
@@ -154,8 +155,8 @@ func compareArrival(group *arrivalGroup, is *progress.Arrival, inUse bool) {
 	is.Problem += "; " + group.remedy()
 }
 
-// lostWrites returns the problem of targets that have executed fewer operations than they acknowledged to this session, "" if they have
-// not, or if all documents were found there since. Operations of other clients hide as many lost ones.
+// lostWrites returns the problem of targets that have executed fewer operations than they acknowledged to this session. It returns "" if
+// they have not, or if a later reading found all documents there. Operations of other clients can hide lost ones.
 func lostWrites(group *arrivalGroup, is *progress.Arrival) string {
 	if !is.Accounted || is.Operations >= is.Written || group.again != nil && group.again.failed == nil && group.again.present >= is.Expected {
 		return ""
@@ -163,9 +164,9 @@ func lostWrites(group *arrivalGroup, is *progress.Arrival) string {
 	return fmt.Sprintf("the target has lost writes of %s that it had acknowledged: its shards have executed %d operations, %d of this session were acknowledged", group.text(), is.Operations, is.Written)
 }
 
-// countOperations adds how many operations the targets of a group have executed, and how many of them are this session's, where
-// both are known: of targets that were there before, the operations of before do not count, and the versions of documents are the
-// target's own.
+// countOperations adds the number of operations that the targets of a group have executed and the number from this session, if both are
+// known. On targets that existed before, earlier operations are subtracted; with bulk.Newer the counts of the session do not match
+// operations, so nothing is added.
 func (c *Check) countOperations(ctx context.Context, group *arrivalGroup, is *progress.Arrival) error {
 	if c.Existing == bulk.Newer || !group.known {
 		return nil
@@ -179,19 +180,18 @@ func (c *Check) countOperations(ctx context.Context, group *arrivalGroup, is *pr
 		if written += a.sent.Written(); group.own {
 			continue
 		}
-		written -= a.sent.Rewrites // a document that was replaced may have been another client's
+		written -= a.sent.Rewrites // a replaced document may have been another client's
 		if c.Existing == bulk.Keep {
-			written -= a.sent.Resent + a.sent.Replaced // so may an equal document that an earlier process found
+			written -= a.sent.Resent + a.sent.Replaced // so may an equal document found after a retry
 		}
 	}
-	// A document that was sent again has used a second sequence number only where its first write had kept its own.
+	// A document sent again used a second sequence number only if its first write had kept one.
 	written = max(written, min(sum.Executed, written+is.SentAgain))
 	is.Operations, is.Deletes, is.Written, is.Accounted = sum.Executed, sum.Deletes, written, true
 	return nil
 }
 
-// operations returns what the targets of a group have executed since the session started; known is false where the target does not state
-// it.
+// operations returns what the targets of a group have executed since the session started; known is false if a target does not report it.
 func (c *Check) operations(ctx context.Context, group *arrivalGroup) (sum target.Operations, known bool, err error) {
 	for _, name := range group.targets {
 		did, err := c.Counts.Operations(ctx, name)
@@ -211,9 +211,8 @@ func (c *Check) operations(ctx context.Context, group *arrivalGroup) (sum target
 	return sum, true, nil
 }
 
-// keptOperations reports whether the targets of a group, which were complete before, have executed at least as many operations as
-// then, or whether that is unknown. Sequence numbers are lost with the writes that they belong to, as when a node dies whose
-// translog is asynchronous.
+// keptOperations reports whether the targets of a group, found complete before, have executed at least as many operations as then, or
+// whether that is unknown. Lost writes take their sequence numbers with them, for example when a node with an asynchronous translog dies.
 func (c *Check) keptOperations(ctx context.Context, group *arrivalGroup, was *progress.Arrival) (bool, error) {
 	if !was.Accounted {
 		return true, nil
@@ -226,7 +225,7 @@ func (c *Check) keptOperations(ctx context.Context, group *arrivalGroup, was *pr
 	return false, nil
 }
 
-// countLucene returns the number of Lucene documents of targets that were refreshed; 0 without the permission to read them.
+// countLucene returns the number of Lucene documents of refreshed targets; 0 if the target or its permissions do not allow reading it.
 func countLucene(ctx context.Context, counts Counts, targets []string, log *slog.Logger) (sum int64, err error) {
 	for _, name := range targets {
 		n, err := counts.CountLucene(ctx, name)
@@ -245,7 +244,7 @@ func countLucene(ctx context.Context, counts Counts, targets []string, log *slog
 	return sum, nil
 }
 
-// CountAgain returns what target indices hold now.
+// CountAgain refreshes target indices and returns the number of documents they hold now.
 func CountAgain(ctx context.Context, counts Counts, targets []string, log *slog.Logger) (is *progress.Arrival, err error) {
 	is = &progress.Arrival{}
 	for _, name := range slices.Sorted(slices.Values(targets)) {

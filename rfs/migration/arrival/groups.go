@@ -17,19 +17,19 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/difference"
 )
 
-// arriving holds the counts that an index of the snapshot has sent.
+// arriving is an index of the snapshot with the counts of its items.
 type arriving struct {
 	name   string
 	entry  plan.Entry
 	sent   cms.Counts
 	open   bool
-	failed bool // an item
-	// changes holds the changes of each shard since the former snapshot; empty: everything was sent.
+	failed bool // any item failed
+	// changes holds the changes of each shard since the former snapshot; empty: all documents were sent.
 	changes map[int]difference.Totals
-	whole   bool // a shard was sent as a whole
+	whole   bool // all documents of some shard were sent
 }
 
-// add adds an item of the index.
+// add adds the counts of an item of the index.
 func (a *arriving) add(item cms.Item, shard int) error {
 	a.sent, a.open, a.failed = a.sent.Add(item.Counts), a.open || item.Open(), a.failed || item.FailedItem()
 	if !a.changed() || item.Checks == "" {
@@ -47,10 +47,10 @@ func (a *arriving) add(item cms.Item, shard int) error {
 	return nil
 }
 
-// changed reports whether documents of the targets come from former rounds.
+// changed reports whether former rounds have sent documents to the targets.
 func (a *arriving) changed() bool { return a.entry.Since != nil }
 
-// more returns the number of documents that the targets of the index have after this round: those before it, and the changes.
+// more returns the number of documents expected on the targets after this round: the documents held before it plus the changes.
 func (a *arriving) more() (n int64) {
 	for _, name := range a.entry.Naming.Targets() {
 		n += a.entry.Held[name]
@@ -61,15 +61,15 @@ func (a *arriving) more() (n int64) {
 	return n
 }
 
-// arrivalGroup are the indices of the snapshot that have target indices in common, directly or by way of others, and all of these.
+// arrivalGroup is a set of indices of the snapshot connected by shared target indices, with all of these targets.
 type arrivalGroup struct {
 	targets []string
 	all     []*arriving
-	own     bool  // this session created the targets, or found them empty
+	own     bool  // this session created the targets or found them empty
 	before  int64 // operations that the targets had executed before the session, if known
 	known   bool
-	files   bool    // its documents come out of files
-	again   *resent // nil: its documents were not read again
+	files   bool    // the documents come from files
+	again   *resent // nil: the snapshot was not read again
 }
 
 // follows reports whether only changes since a former snapshot were sent.
@@ -86,7 +86,7 @@ func (g *arrivalGroup) text() string {
 	return strings.Join(g.targets, ", ")
 }
 
-// key returns a name that no other group has.
+// key returns a name that is unique to the group.
 func (g *arrivalGroup) key() string { return strings.Join(g.targets, " ") }
 
 // remedy describes what to do about documents that are missing.
@@ -98,7 +98,7 @@ func (g *arrivalGroup) remedy() string {
 	return fmt.Sprintf("rfsd verify with --index-allowlist %s %s--index-allowlist %s --existing-documents overwrite, which sends everything again", g.names(), cause, g.names())
 }
 
-// names lists the indices of the snapshot as options take them, some of them if there are many.
+// names returns the first indices of the snapshot, formatted as values of --index-allowlist.
 func (g *arrivalGroup) names() string {
 	const most = 5
 	var names []string
@@ -114,7 +114,7 @@ func (g *arrivalGroup) names() string {
 // AtOnce is the number of target indices counted at the same time: each takes several requests in sequence.
 const AtOnce = 8
 
-// arriving returns the indices that are on the target, grouped by their target indices, targets of rules included.
+// arriving returns the indices that exist on the target, grouped by shared target indices, including the targets of rules.
 func (c *Check) arriving(ctx context.Context) ([]*arrivalGroup, error) {
 	byName := map[string]*arriving{}
 	for e, err := range session.EntriesOf(c.Coordinator).All(ctx) {
@@ -155,7 +155,7 @@ func (c *Check) arriving(ctx context.Context) ([]*arrivalGroup, error) {
 	return c.group(byName), nil
 }
 
-// group joins indices of the snapshot that have target indices in common.
+// group groups the indices of the snapshot that share target indices.
 func (c *Check) group(byName map[string]*arriving) (groups []*arrivalGroup) {
 	of, ours := map[string]*arrivalGroup{}, map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
@@ -193,7 +193,7 @@ func (c *Check) group(byName map[string]*arriving) (groups []*arrivalGroup) {
 			continue
 		}
 		redirected := len(g.targets)
-		g.targets = nil // what rules name may not be there
+		g.targets = nil // targets that only rules name may not exist
 		for _, a := range g.all {
 			g.targets = append(g.targets, a.entry.Naming.Targets()...)
 		}
@@ -205,14 +205,14 @@ func (c *Check) group(byName map[string]*arriving) (groups []*arrivalGroup) {
 	return groups
 }
 
-// executedBefore returns how many operations the targets had executed before the session, where that is recorded of all that are not
-// its own.
+// executedBefore returns the number of operations that targets not created by this session had executed before it. known is false unless
+// the number is recorded for all of them.
 func (g *arrivalGroup) executedBefore(ours map[string]bool) (sum int64, known bool) {
 	for _, t := range g.targets {
 		if ours[t] {
 			continue
 		}
-		least := int64(-1) // of the entry that was planned first
+		least := int64(-1) // from the entry that was planned first
 		for _, a := range g.all {
 			if n, recorded := a.entry.Before[t]; recorded && (least < 0 || n < least) {
 				least = n

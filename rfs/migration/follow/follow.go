@@ -126,6 +126,9 @@ func (c *Chain) Last(ctx context.Context) (Round, error) {
 			return c.round(all, at, nil)
 		}
 	}
+	if root, number, is := RootOf(c.Session); is && len(all.Rounds) == 0 {
+		return Round{}, fmt.Errorf("session %s keeps no rounds; if it is round %d of the session %s, give --session-name %s: %w", c.Session, number, root, root, fault.ErrConfig)
+	}
 	return Round{}, fmt.Errorf("no round of session %s has arrived after its first snapshot, so that nothing is known to have changed: %w", c.Session, fault.ErrConfig)
 }
 

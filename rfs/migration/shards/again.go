@@ -51,10 +51,7 @@ func (a *Again) prove(ctx context.Context, e plan.Entry) error {
 // document is only valid during the call.
 func (a *Again) Read(ctx context.Context, wanted []redrive.Document, each func(n int, d *doc.Document) error) error {
 	for _, e := range a.Entries {
-		names := e.Naming.Targets()
-		if a.Redirects != nil {
-			names = append(names, a.Redirects(e.Locator.IndexName)...)
-		}
+		names := a.targets(e)
 		byShard := map[int][]int{} // indices in wanted
 		for n, d := range wanted {
 			if d.Shard >= 0 && d.Shard < e.Shards && slices.Contains(names, d.Index) {
@@ -76,7 +73,16 @@ func (a *Again) Read(ctx context.Context, wanted []redrive.Document, each func(n
 	return nil
 }
 
-// apart is the maximum distance in ordinals between two documents that one reader reads; beyond it a new reader is opened.
+// targets returns the target indices of the documents of an entry.
+func (a *Again) targets(e plan.Entry) []string {
+	names := e.Naming.Targets()
+	if a.Redirects != nil {
+		names = append(names, a.Redirects(e.Locator.IndexName)...)
+	}
+	return names
+}
+
+// apart is the largest distance in ordinals between two documents that are read in sequence; beyond it the reader starts anew.
 const apart = 4096
 
 // shard calls each with the wanted documents of one shard of an index of the snapshot.

@@ -59,7 +59,10 @@ type entry struct {
 	content uint8 // index into contents
 }
 
-// contents are the values of failed.Line.Content for entries.
+// over reports whether the document has not to be sent again.
+func (e entry) over() bool { return e.fate == arrived || e.fate == gone }
+
+// contents states which part of their sources lines hold.
 var contents = [...]failed.Content{failed.Full, failed.Hash, failed.None}
 
 // wanted is a line whose source must be read again.
@@ -131,6 +134,8 @@ func (f *file) take(ctx context.Context, l failed.Line) error {
 		e.fate = duplicate
 	case f.run.Select != nil && !f.run.Select(x.Index):
 		e.fate = left
+	case f.run.later[keyOf(x.Index, x.ID, x.Routing)] == deleted:
+		e.fate = gone
 	default:
 		why, err := f.run.mayNot(ctx, x.Index)
 		if err != nil {
@@ -152,7 +157,7 @@ func (f *file) take(ctx context.Context, l failed.Line) error {
 	n := f.append(e)
 	switch e.fate {
 	case pending:
-	case duplicate:
+	case duplicate, gone:
 		return nil
 	default:
 		return f.stay(e.fate, l)
@@ -352,8 +357,8 @@ func (f *file) save(ctx context.Context) error {
 	}
 	changed, remaining := f.changed, int64(0)
 	for _, e := range f.lines {
-		changed = changed || e.fate == arrived || e.fate == duplicate
-		if was, seen := f.run.fates[e.key]; seen && e.fate == arrived {
+		changed = changed || e.over() || e.fate == duplicate
+		if was, seen := f.run.fates[e.key]; seen && e.over() {
 			was.arrived = true
 			f.run.fates[e.key] = was
 		}
@@ -362,7 +367,7 @@ func (f *file) save(ctx context.Context) error {
 	err := f.each(ctx, func(n int, l failed.Line) error {
 		lines++
 		if n < len(f.lines) && f.lines[n].fate != pending {
-			if f.lines[n].fate == arrived {
+			if f.lines[n].over() {
 				documents[l.Failure.Index]++
 			}
 			return nil

@@ -2,9 +2,15 @@ package redrive
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 
+	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/destination/failed"
+	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
 // known is the state of a document in a run.
@@ -71,13 +77,53 @@ func (r *Redrive) surveyFile(ctx context.Context, e Edit) {
 		k, rank := documentOf(l).key(), rank(l)
 		was, is := r.fates[k]
 		if !is && len(r.fates) == r.maxKnown {
+			r.unknown = true
 			continue
 		}
 		if !is {
 			r.found[l.Failure.Index]++
 		}
+		if r.Later != nil {
+			r.later[keyOf(l.Failure.Index, l.Failure.ID, l.Failure.Routing)] = untouched
+		}
 		r.fates[k] = known{best: max(rank, was.best)}
 	}
+}
+
+// later states how later rounds of a followed session changed a document.
+type later uint8
+
+const (
+	untouched later = iota
+	deleted
+	sent // also where it was deleted, too: its former version, or from another index of the source
+)
+
+// findLater finds out how later rounds changed the documents of the files.
+func (r *Redrive) findLater(ctx context.Context) error {
+	switch {
+	case r.Later == nil || len(r.found) == 0:
+		return nil
+	case r.unknown:
+		return fmt.Errorf("more than %d documents, and later rounds may have deleted some of them: move some of the files elsewhere, and deliver them after the others: %w", r.maxKnown, fault.ErrConfig)
+	}
+	return r.Later(ctx, slices.Sorted(maps.Keys(r.found)), func(d *doc.Document) {
+		k := keyOf(string(d.Index), string(d.ID), string(d.Routing))
+		switch was, held := r.later[k]; {
+		case !held:
+		case !d.Delete:
+			r.later[k] = sent
+		case was == untouched:
+			r.later[k] = deleted
+		}
+	})
+}
+
+// keyOf identifies a document on the target.
+func keyOf(index, id, routing string) key {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %q %q", index, id, routing)
+	return key(h.Sum(nil)[:16])
 }
 
 // documentOf returns the document of a line.

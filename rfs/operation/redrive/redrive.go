@@ -54,7 +54,10 @@ type Redrive struct {
 	// Permit returns the reason why documents may not be sent to an index, "" if they may. Their lines stay in the files and count as
 	// failed. Its error ends the run. nil: all indices are permitted.
 	Permit func(ctx context.Context, index string) (why string, err error)
-	Source Source // reads documents whose sources are not in the files; nil: such documents end the run
+	Source Source // reads documents again whose sources are not in the files; nil: they end the run
+	// Later passes on what later rounds of a followed session have sent to some target indices. Documents that they have deleted, and
+	// not sent, are removed from the files, and not sent. It is called once, and not without failed documents. nil: they have deleted none.
+	Later func(ctx context.Context, indices []string, each func(*doc.Document)) error
 	// Arrived is called before a file is replaced, with a function that reports whether a document arrived. nil: not called.
 	Arrived func(ctx context.Context, arrived func(Document) bool) error
 	// Account records deliveries; nil: none.
@@ -65,8 +68,10 @@ type Redrive struct {
 	refused  map[string]string // by index: reason why it is not permitted, "" if it is
 	fates    map[key]known     // of all documents seen so far
 	found    map[string]int64  // by target index
+	later    map[key]later     // by index, id and routing: what later rounds did with the documents in the files
 	report   Report
-	// limits; 0: the constants
+	unknown  bool // more documents are in the files than are remembered
+	// bounds; 0: the constants
 	maxLines, maxKnown, maxWanted int
 	// Sent and Failed are the progress of the run. Any goroutine may read them.
 	Sent, Failed atomic.Int64
@@ -81,13 +86,14 @@ type Account interface {
 	Delivered(ctx context.Context, file string, lines int, documents map[string]int64) error
 }
 
-// Report is the result of a run: Documents = Indexed + Kept + Failed + Filtered + Remaining.
+// Report is the account of a run: Documents = Indexed + Deleted + Kept + Failed + Filtered + Remaining.
 type Report struct {
-	Documents  int64    `json:"documents"`  // failed documents in the files, each counted once
-	Indexed    int64    `json:"indexed"`    // arrived: removed from the files
-	Kept       int64    `json:"kept"`       // the target kept its own, by Redrive.Existing: removed from the files
-	Failed     int64    `json:"failed"`     // failed again, or cannot be sent: they stay, with the new reason
-	Filtered   int64    `json:"filtered"`   // left in the files by choice
+	Documents  int64    `json:"documents"`  // failed documents in the files, each once
+	Indexed    int64    `json:"indexed"`    // of them, arrived: removed from the files
+	Deleted    int64    `json:"deleted"`    // of them, not sent because a later round has deleted them: removed likewise
+	Kept       int64    `json:"kept"`       // of them, not sent in place of the target's own, by Redrive.Existing: removed likewise
+	Failed     int64    `json:"failed"`     // of them, failed again, or cannot be sent: they stay, with the reason of now
+	Filtered   int64    `json:"filtered"`   // of them, left in the files by choice
 	Duplicates int64    `json:"duplicates"` // further lines of the same documents: removed
 	Remaining  int64    `json:"remaining"`  // unknown results, since the run ended early: they stay in the files
 	Files      int      `json:"files"`      // files read
@@ -113,7 +119,8 @@ const (
 	arrived                // accepted
 	again                  // failed, in the draft
 	left                   // not sent by choice, in the draft
-	unreadable             // not a failed document, in the draft
+	gone                   // not sent, because a later round has deleted it
+	unreadable             // no failed document, in the draft
 	duplicate              // another line of a document
 )
 
@@ -136,12 +143,15 @@ const maxLines = 4 << 20
 // results of sent documents.
 func (r *Redrive) Run(ctx context.Context) (Report, error) {
 	r.existing, r.fates = map[string]bulk.Existing{}, map[key]known{}
-	r.found, r.refused = map[string]int64{}, map[string]string{}
+	r.found, r.refused, r.later = map[string]int64{}, map[string]string{}, map[key]later{}
 	r.maxLines, r.maxKnown, r.maxWanted = cmp.Or(r.maxLines, maxLines), cmp.Or(r.maxKnown, maxKnown), cmp.Or(r.maxWanted, maxWanted)
 	r.report = Report{Classes: []Class{}, InUse: []string{}}
 	names, err := r.Place.Names(ctx)
 	if err == nil {
 		err = r.survey(ctx, names)
+	}
+	if err == nil {
+		err = r.findLater(ctx)
 	}
 	if err == nil && r.Account != nil {
 		err = r.Account.Begin(ctx, names, r.found)
@@ -243,6 +253,8 @@ func (r *Report) add(lines []entry, kept, remaining int64) {
 			r.Failed++
 		case left:
 			r.Filtered++
+		case gone:
+			r.Deleted++
 		case duplicate:
 			r.Duplicates++
 		case pending:
@@ -250,7 +262,7 @@ func (r *Report) add(lines []entry, kept, remaining int64) {
 	}
 	r.Indexed, r.Kept = r.Indexed-kept, r.Kept+kept
 	r.Remaining += remaining
-	r.Documents = r.Indexed + r.Kept + r.Failed + r.Filtered + r.Remaining
+	r.Documents = r.Indexed + r.Deleted + r.Kept + r.Failed + r.Filtered + r.Remaining
 }
 
 const (
