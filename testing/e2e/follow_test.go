@@ -158,7 +158,7 @@ func TestFollow_FailedDocumentsKeepTheirRound(t *testing.T) {
 	}
 	call(t, n, "PUT", "/grows/_mapping", map[string]any{"dynamic": true})
 	round(t, dir, followArgs(n.URL, repo, "snap-3"))
-	again := RunIn(t, dir, nil, "rfsd", "redrive", "--target-host", n.URL, "--session-name", "chain", "--index-allowlist", "grows")
+	again := RunIn(t, dir, nil, "rfsd", "redrive", "--repo-uri", repo, "--target-host", n.URL, "--session-name", "chain", "--index-allowlist", "grows")
 	if again.Code != 0 {
 		t.Errorf("redrive: exit %d: %s %s", again.Code, again.Stdout, again.Stderr)
 	}
