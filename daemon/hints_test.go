@@ -157,7 +157,7 @@ func TestTheEndIsEstimatedFromTheHistoryOfTheFleetAtFirst(t *testing.T) {
 	}
 	read := func(done int64) {
 		t.Helper()
-		d.lastRead.migration = &progress.Migration{Totals: progress.Counts{Items: 5, ItemsOpen: 2, Leased: 1, Bytes: 90_000, BytesDone: done}, Intent: progress.Intent{State: "run"}}
+		d.lastRead.migration = &progress.Migration{Totals: progress.Counts{Items: 5, ItemsOpen: 2, Leased: 1, Bytes: 90_000, BytesDone: done, Indexed: done / 1000}, Intent: progress.Intent{State: "run"}}
 		d.measure.Add(now.Sub(d.started), d.lastRead.migration.Totals.Work())
 	}
 	end("nothing was read", -1)
