@@ -26,8 +26,8 @@ report names the command line that sends them, with --index-allowlist.
 
 Sources that the files do not hold (--failed-documents-content), and sources of documents that a
 fleet has recorded (--from-control-index), are read again: from the snapshot with --repo-uri, and
---rules if the migration had rules; from the files of an import with --from. For a cluster that is
-followed, --repo-uri is required once a later round has deleted documents: they are not sent again.`
+--rules if the migration had rules; from the files of an import with --from. For a cluster that
+is followed, --repo-uri is required once a later round has deleted documents: these are not sent.`
 
 func redriveCommand() *cli.Command {
 	return config.Command(cli.Command{
