@@ -133,13 +133,13 @@ func TestASnapshotIsBegunOnceAndItsNameIsNoError(t *testing.T) {
 	if created, err := cluster.CreateSnapshot(t.Context(), r); err != nil || !created {
 		t.Errorf("%v, %v", created, err)
 	}
-	if want := `PUT /_snapshot/r/s wait_for_completion=false {"include_global_state":true,"indices":"a,b","partial":false}`; len(a.sent) != 1 || a.sent[0] != want {
+	if want := `PUT /_snapshot/r/s wait_for_completion=false {"expand_wildcards":"all","include_global_state":true,"indices":"a,b","partial":false}`; len(a.sent) != 1 || a.sent[0] != want {
 		t.Errorf("sent %q", a.sent)
 	}
 	for want, r := range map[string]Request{
 		`"indices":"b"`: {Indices: []string{"a", "b"}, Without: []string{"a", "c"}},
 		`"ignore_unavailable":true,"include_global_state":false,"indices":"*,-a,-c"`: {Without: []string{"a", ".ds-s-000001", "c"}},
-		`{"include_global_state":false,"partial":false}`:                             {Without: []string{".ds-s-000001"}},
+		`{"expand_wildcards":"all","include_global_state":false,"partial":false}`:    {Without: []string{".ds-s-000001"}},
 	} {
 		r.Repository, r.Name = "r", "s"
 		cluster, a := opened(t, map[string]answer{"PUT /_snapshot/r/s": {200, `{"accepted":true}`}})

@@ -96,6 +96,9 @@ type Request struct {
 // another snapshot must end first.
 func (c *Cluster) CreateSnapshot(ctx context.Context, r Request) (created bool, err error) {
 	body := map[string]any{"include_global_state": r.Global, "partial": r.Partial}
+	if c.snapshotsClosed() {
+		body["expand_wildcards"] = "all" // before Elasticsearch 7.11 and in OpenSearch the default leaves closed indices out
+	}
 	if names := r.names(); len(names) > 0 {
 		body["indices"] = strings.Join(names, ",")
 		if len(r.Indices) == 0 || r.Vanishing {
@@ -130,6 +133,30 @@ func (r Request) names() (names []string) {
 		names = append([]string{"*"}, names...)
 	}
 	return names
+}
+
+// snapshotsClosed reports whether a snapshot can contain closed indices: since Elasticsearch 7.2 they keep their shards.
+func (c *Cluster) snapshotsClosed() bool { return c.atLeast(7, 2) }
+
+// refuseClosed returns a fault.ErrConfig that names closed indices, which a snapshot of this source cannot contain.
+func (c *Cluster) refuseClosed(ctx context.Context, selects func(name string) bool) error {
+	if c.snapshotsClosed() {
+		return nil
+	}
+	closed, err := c.indices(ctx, "closed", selects)
+	if err != nil || len(closed) == 0 {
+		return err
+	}
+	const most = 5
+	names := make([]string, 0, most)
+	for _, x := range closed[:min(len(closed), most)] {
+		names = append(names, x.Name)
+	}
+	if len(closed) > most {
+		names = append(names, "…")
+	}
+	return fmt.Errorf("indices of the source are closed (%d, such as %s), and Elasticsearch before 7.2 has no closed indices in a snapshot: open them (POST /%s/_open), or leave them out with --index-exclude: %w",
+		len(closed), strings.Join(names, ", "), names[0], fault.ErrConfig)
 }
 
 // none selects no index: a snapshot without a list has all.

@@ -23,6 +23,8 @@ type Source struct {
 	Selects func(name string) bool
 	Global  bool // include the state of the cluster
 	Partial bool // even if shards are missing
+	// Migrates reports whether an index is migrated. Create refuses closed indices that are, if the snapshot cannot contain them. Required.
+	Migrates func(name string) bool
 
 	mu      sync.Mutex
 	cluster *Cluster
@@ -56,6 +58,9 @@ func (s *Source) Register(ctx context.Context) (registered bool, err error) {
 func (s *Source) Create(ctx context.Context, name string) (created bool, err error) {
 	c, err := s.Open(ctx)
 	if err != nil {
+		return false, err
+	}
+	if err := c.refuseClosed(ctx, s.Migrates); err != nil {
 		return false, err
 	}
 	r := Request{Repository: s.Repository.Name, Name: name, Indices: s.Indices, Without: s.Without, Vanishing: s.Vanishing, Global: s.Global, Partial: s.Partial}

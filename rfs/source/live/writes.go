@@ -70,10 +70,14 @@ func (c *Cluster) indices(ctx context.Context, state string, selects func(name s
 	return all, nil
 }
 
-// expressions returns the names that select the chosen indices for a snapshot: including closed indices, and for backing indices their data
-// streams, which a snapshot contains as a whole.
+// expressions returns the names that select the chosen indices for a snapshot: including closed indices where it can contain them, and for
+// backing indices their data streams, which a snapshot contains as a whole.
 func (c *Cluster) expressions(ctx context.Context, selects func(name string) bool) (names []string, err error) {
-	all, err := c.indices(ctx, "open,closed", selects)
+	states := "open"
+	if c.snapshotsClosed() {
+		states = "open,closed"
+	}
+	all, err := c.indices(ctx, states, selects)
 	if err != nil {
 		return nil, err
 	}

@@ -123,6 +123,39 @@ func TestSource_SelectsIndices(t *testing.T) {
 	}
 }
 
+// TestSource_ClosedIndices: a source whose snapshots cannot contain closed indices makes none while a migrated one is closed.
+func TestSource_ClosedIndices(t *testing.T) {
+	for _, c := range []struct {
+		name, version, closed string
+		refused, all          bool
+	}{
+		{"none is closed", "6.8.23", `{}`, false, false},
+		{"one that is migrated", "7.1.1", `{"logs-1":{},"other":{}}`, true, false},
+		{"one that is not migrated", "6.8.23", `{"other":{}}`, false, false},
+		{"closed indices keep their shards", "7.2.0", `{"logs-1":{}}`, false, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cluster := &answers{by: map[string]answer{
+				"GET /": {200, `{"version":{"number":"` + c.version + `"}}`},
+				"GET /_all/_settings/index.uuid,index.blocks.*": {200, c.closed},
+				"PUT /_snapshot/r/s":                            {200, `{}`},
+			}}
+			s := &Source{Connect: func(context.Context) (rest.API, error) { return cluster, nil }, Repository: Repository{Name: "r"},
+				Migrates: func(name string) bool { return strings.HasPrefix(name, "logs-") }}
+			created, err := s.Create(t.Context(), "s")
+			if c.refused {
+				if created || len(cluster.sent) > 0 || !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "(1, such as logs-1)") {
+					t.Errorf("sent %q, %v", cluster.sent, err)
+				}
+				return
+			}
+			if err != nil || len(cluster.sent) != 1 || strings.Contains(cluster.sent[0], `"expand_wildcards":"all"`) != c.all {
+				t.Errorf("sent %q, %v", cluster.sent, err)
+			}
+		})
+	}
+}
+
 // TestRequest_NamesNoIndex: when all named indices are left out, the snapshot has none, not all.
 func TestRequest_NamesNoIndex(t *testing.T) {
 	if got := (Request{Indices: []string{"a"}, Without: []string{"a"}}).names(); !slices.Equal(got, none) {
