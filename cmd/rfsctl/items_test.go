@@ -272,6 +272,26 @@ func TestReportShowsWhatIsOnTheTarget(t *testing.T) {
 	}
 }
 
+// TestReport_Rounds: the report of a session that is followed names the round that it has, and the last one.
+func TestReport_Rounds(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		rounds []progress.Round
+		want   bool
+	}{{"before the second", []progress.Round{{}}, false}, {"after the third", []progress.Round{{}, {Number: 1}, {Number: 2}}, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			var out bytes.Buffer
+			m := &progress.Migration{Rounds: &progress.Following{Rounds: c.rounds}}
+			if err := printAccount(&out, status.NewAccount(m, nil, status.NewFailures(), nil)); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Contains(out.String(), "this is round 0; rfsctl report --session-name NAME-round-2 shows the last round"); got != c.want {
+				t.Errorf("%s", out.String())
+			}
+		})
+	}
+}
+
 func TestCoordinationFlagsAreChecked(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "none.db")
 	t.Setenv("TMPDIR", t.TempDir()) // commands that run elsewhere on this machine are not looked at

@@ -107,6 +107,9 @@ func printAccount(w io.Writer, a status.Account) error {
 		return err
 	}
 	fmt.Fprintf(w, "\nitems: %s\n", byState(a.Items))
+	if f := a.Migration.Rounds; f != nil && len(f.Rounds) > 1 {
+		fmt.Fprintf(w, "this is round 0; rfsctl report --session-name NAME-round-%d shows the last round\n", f.Rounds[len(f.Rounds)-1].Number)
+	}
 	if t := a.Work.Total; t.Retried+t.Resent+t.Replaced > 0 {
 		fmt.Fprintln(w, progress.Again(t.Retried, t.Resent, t.Replaced))
 	}
