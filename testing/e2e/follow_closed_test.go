@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/draw"
 )
 
 // TestFollow_ClosedIndices: an index that is closed at one of two snapshots of a cluster is in both, and what was changed before it was closed, or
 // after it was opened again, arrives.
 func TestFollow_ClosedIndices(t *testing.T) {
-	for _, version := range []string{"7.10.2", "8.19.21"} {
+	for _, version := range draw.Of(t, 1, []string{"7.10.2", "8.19.21"}) {
 		t.Run(version, func(t *testing.T) {
 			source, n := cluster.Elasticsearch(t, version), cluster.OpenSearch(t, targets[0])
 			wipe(t, n)
@@ -87,4 +88,26 @@ func TestFollow_ClosedIndicesAreRefused(t *testing.T) {
 		t.Errorf("%+v", sum)
 	}
 	same(t, source, n, "barred-*")
+}
+
+// TestCutover_ClosedIndex: what was written to an index before it was closed arrives with the cut-over.
+func TestCutover_ClosedIndex(t *testing.T) {
+	draw.Test(t)
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	f := follows(t, "7.10.2", "cut-open", n.URL, n, "--block-source-writes", "--index-allowlist", "cut-closed")
+	call(t, f.source, "PUT", "/cut-closed/_doc/1?refresh=true", map[string]any{"n": 1})
+	until(t, "a round has brought the index", func() bool {
+		_, err := n.Send(t.Context(), http.MethodGet, "/cut-closed/_doc/1", "", nil)
+		return err == nil
+	})
+	call(t, f.source, "PUT", "/cut-closed/_doc/1", map[string]any{"n": 2})
+	call(t, f.source, "PUT", "/cut-closed/_doc/2", map[string]any{"n": 1})
+	call(t, f.source, "POST", "/cut-closed/_close", nil)
+	if r, _ := f.cutover(t, "--block-source-writes"); r.Code != 0 {
+		f.kill()
+		t.Fatalf("exit %d: %s %s\n%s", r.Code, r.Stdout, r.Stderr, f.log)
+	}
+	call(t, f.source, "POST", "/cut-closed/_open", nil)
+	f.equal(t, "cut-closed")
 }
