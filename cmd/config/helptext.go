@@ -125,23 +125,18 @@ var own = map[string]string{"coordinator-bucket": "URI", "coordinator-file": "FI
 
 // placeholder returns the word that represents the value of a setting.
 func (s Setting) placeholder() string {
+	if word := cmp.Or(brief[s.Name][0], own[s.Name]); word != "" {
+		return word
+	}
 	switch {
-	case brief[s.Name][0] != "":
-		return brief[s.Name][0]
-	case own[s.Name] != "":
-		return own[s.Name]
 	case s.field == reflect.TypeFor[time.Duration]():
 		return "DURATION"
-	case s.field == reflect.TypeFor[Limit]():
+	case s.Kind == Number, s.field == reflect.TypeFor[Limit]():
 		return "N"
 	case s.Kind == Text && s.field.Kind() == reflect.Int64:
 		return "SIZE"
-	case s.Kind == Number:
-		return "N"
-	case s.check == "url":
-		return "URL"
-	case s.check == "file":
-		return "FILE"
+	case s.check == "url", s.check == "file":
+		return strings.ToUpper(s.check)
 	}
 	return "VALUE"
 }
