@@ -157,8 +157,7 @@ func (f *following) order(name, kind string) {
 }
 
 // TestFollow_AFleetOfDaemons: three daemons follow a source. The driver is killed within a round, an order to pause spans the change to the next
-// round, a node joins late and one leaves early, and the fleet cuts over and ends although
-// the driver is killed within the cut-over.
+// round, a node joins late and one leaves early, and the fleet cuts over and ends although the driver is killed within the cut-over.
 func TestFollow_AFleetOfDaemons(t *testing.T) {
 	draw.Test(t)
 	const index = "follow-fleet"
