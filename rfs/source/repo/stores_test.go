@@ -14,6 +14,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/retry"
+	"github.com/rfsd/rfsd/rfs/base/throttle"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/testing/objectserver"
 	"github.com/rfsd/rfsd/testing/repotest"
@@ -82,6 +83,37 @@ func TestRealStores_KeepTheContract(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRealStores_KeepToTheRate reads a blob that is longer than one range of the read-ahead: every byte counts once, and reading takes as
+// long as the rate demands.
+func TestRealStores_KeepToTheRate(t *testing.T) {
+	const size, rate = 9 << 20, 6 << 20
+	eachStore(t, func(t *testing.T, s realStore) {
+		s.put(t, "p/__a", make([]byte, size))
+		read := func(l repo.Limiter) time.Duration {
+			t.Helper()
+			o := s.options
+			o.Rate = l
+			r, err := repo.Open(t.Context(), s.scheme+"://bucket/p", o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			begin := time.Now()
+			if b, err := repo.ReadAll(t.Context(), partOf{r, size}, "__a", size); err != nil || len(b) != size {
+				t.Fatalf("%d bytes, %v", len(b), err)
+			}
+			return time.Since(begin)
+		}
+		count := &counted{}
+		if read(count); count.bytes.Load() != size {
+			t.Errorf("%d of %d bytes were counted", count.bytes.Load(), size)
+		}
+		const least = time.Duration(float64(size) / rate * float64(time.Second) * 0.9)
+		if took := read(throttle.New(rate)); took < least {
+			t.Errorf("%d bytes at %d per second took %v, want at least %v", size, rate, took, least)
+		}
+	})
 }
 
 func TestRealStores_ObjectsChangeUnderConditions(t *testing.T) {
