@@ -283,7 +283,7 @@ func (c *Cutover) block(ctx context.Context, source Source, is session.Cutover) 
 	if !is.Block {
 		return nil
 	}
-	names := namesOf(all, func(x live.Index) bool { return !x.Blocked })
+	names := namesOf(all, func(x live.Index) bool { return !x.Blocked && !x.Closed })
 	if len(names) == 0 {
 		return nil
 	}

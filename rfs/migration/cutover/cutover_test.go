@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -335,6 +336,33 @@ func TestCutover_AForgedRecordUnblocksNothingElse(t *testing.T) {
 		}
 	}
 	if is, err := w.start().Run(t.Context()); err != nil || is.State != session.CutoverReturned || !slices.Equal(w.blocked(), []string{"system"}) {
+		t.Errorf("%+v, %v, blocked %q", is, err, w.blocked())
+	}
+}
+
+// TestCutover_ClosedIndex: a closed index gets no write block and is cut over as its snapshot has it. The block of an index that was closed
+// later is removed when the cut-over returns.
+func TestCutover_ClosedIndex(t *testing.T) {
+	w := newWorld(t)
+	w.indices[0].Closed = true
+	shards := w.shards
+	w.shards = maps.Clone(shards)
+	delete(w.shards, w.indices[0].Name) // the source reports nothing of it
+	w.order(block)
+	if is, err := w.start().Run(t.Context()); err != nil || is.State != session.CutoverDone || slices.Contains(w.blocked(), w.indices[0].Name) {
+		t.Errorf("%+v, %v, blocked %q", is, err, w.blocked())
+	}
+
+	w = newWorld(t)
+	w.order(block)
+	w.round = func(context.Context) (cutover.Round, error) {
+		if len(w.blocked()) > 0 {
+			w.indices[0].Closed = true
+			return cutover.Round{}, errors.New("the round fails")
+		}
+		return cutover.Round{Number: 1, Snapshot: last}, nil
+	}
+	if is, err := w.start().Run(t.Context()); err != nil || is.State != session.CutoverReturned || len(w.blocked()) > 0 {
 		t.Errorf("%+v, %v, blocked %q", is, err, w.blocked())
 	}
 }

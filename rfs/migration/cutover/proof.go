@@ -50,7 +50,7 @@ func (c *Cutover) compare(ctx context.Context, source Source, name string, order
 	if len(p.indices) == 0 && len(order.Indices) > 0 {
 		return p, fmt.Errorf("no index of the source that is followed matches %q: %w", order.Indices, fault.ErrConfig)
 	}
-	shards, err := source.Shards(ctx, p.indices)
+	shards, err := source.Shards(ctx, namesOf(all, func(x live.Index) bool { return !x.Closed }))
 	if err != nil {
 		return p, err
 	}
@@ -67,12 +67,13 @@ func (c *Cutover) compare(ctx context.Context, source Source, name string, order
 	var held []heldShard
 	for i, x := range all {
 		switch index := indices[i]; {
-		case order.Block && !x.Blocked:
+		case order.Block && !x.Blocked && !x.Closed:
 			p.lack("%s takes writes again", x.Name)
 		case index == nil:
 			p.lack("index %s", x.Name)
 		case differ(index.Settings["index.uuid"], x.UUID):
 			p.lack("index %s, which was recreated", x.Name)
+		case x.Closed: // it takes no writes, and its snapshot has all that it took before
 		default:
 			for n := range index.NumShards {
 				is, ok := shards[x.Name][n]

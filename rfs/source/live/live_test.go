@@ -27,7 +27,10 @@ func (a *answers) Do(_ context.Context, method, path string, query url.Values, b
 	if method != "GET" {
 		a.sent = append(a.sent, method+" "+path+" "+query.Encode()+" "+string(body))
 	}
-	got, ok := a.by[method+" "+path]
+	got, ok := a.by[method+" "+path+"?"+query.Encode()]
+	if !ok {
+		got, ok = a.by[method+" "+path]
+	}
 	if !ok {
 		return 404, []byte(`{"error":"nothing here","status":404}`), nil
 	}

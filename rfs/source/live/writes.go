@@ -15,11 +15,12 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
-// Index is an open index of the source.
+// Index is an index of the source.
 type Index struct {
 	Name    string
 	UUID    string
 	Blocked bool // it has a write block
+	Closed  bool
 }
 
 // Shard describes the primary of a shard.
@@ -32,9 +33,17 @@ type Shard struct {
 // atOnce is the number of indices of one request, whose path names them.
 const atOnce = 20
 
-// Indices returns the open indices for which selects is true, in order of names.
+// Indices returns the indices for which selects is true, in order of names.
 func (c *Cluster) Indices(ctx context.Context, selects func(name string) bool) ([]Index, error) {
-	return c.indices(ctx, "open", selects)
+	all, err := c.indices(ctx, "open,closed", selects)
+	if err != nil {
+		return nil, err
+	}
+	open, err := c.indices(ctx, "open", selects)
+	for i, x := range all {
+		all[i].Closed = !slices.ContainsFunc(open, func(is Index) bool { return is.Name == x.Name })
+	}
+	return all, err
 }
 
 // indices returns the indices in a state for which selects is true, in order of names.

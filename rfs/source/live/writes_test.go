@@ -14,13 +14,14 @@ import (
 )
 
 func TestCluster_Indices(t *testing.T) {
-	c, _ := opened(t, map[string]answer{"GET /_all/_settings/index.uuid,index.blocks.*": {200, `{
+	const path = "GET /_all/_settings/index.uuid,index.blocks.*"
+	c, _ := opened(t, map[string]answer{path + "?expand_wildcards=open%2Chidden": {200, `{"a":{},"b":{},"other":{}}`}, path: {200, `{
 		"b":{"settings":{"index":{"uuid":"u2","blocks":{"write":"true"}}}},
 		"a":{"settings":{"index":{"uuid":"u1","blocks":{"write":"false"}}}},
 		"c":{"settings":{"index":{"uuid":"u3","blocks":{"read_only_allow_delete":"true"}}}},
 		"other":{"settings":{"index":{"uuid":"u4"}}}}`}})
 	got, err := c.Indices(t.Context(), func(name string) bool { return name != "other" })
-	if want := []Index{{"a", "u1", false}, {"b", "u2", true}, {"c", "u3", true}}; err != nil || !slices.Equal(got, want) {
+	if want := []Index{{"a", "u1", false, false}, {"b", "u2", true, false}, {"c", "u3", true, true}}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
