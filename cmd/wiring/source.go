@@ -102,16 +102,13 @@ func (o Options) LiveSource() *live.Source {
 	s := &live.Source{
 		Connect:    func(ctx context.Context) (rest.API, error) { return target.New(ctx, o.origin.cluster) },
 		Repository: live.Repository{Name: o.origin.name, Type: o.origin.kind, Settings: o.origin.settings}, Global: o.origin.global, Partial: o.AllowPartial,
-		Migrates: o.Request().Selects,
+		Selects: o.Request().Selects,
 	}
 	if o.indices.Exclude == nil && !slices.ContainsFunc(o.indices.Include, func(p pattern.Pattern) bool { return !p.Exact() }) {
 		s.Indices = o.indices.Include.Strings()
 	}
 	if o.follow != nil {
-		s.Without, s.Vanishing = o.follow.Ended, o.follow.Since != ""
-		if len(o.follow.Group) > 0 {
-			s.Selects = s.Migrates
-		}
+		s.Without, s.Vanishing, s.Named = o.follow.Ended, o.follow.Since != "", len(o.follow.Group) > 0
 	}
 	return s
 }

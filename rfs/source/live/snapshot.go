@@ -138,6 +138,9 @@ func (r Request) names() (names []string) {
 // snapshotsClosed reports whether a snapshot can contain closed indices: since Elasticsearch 7.2 they keep their shards.
 func (c *Cluster) snapshotsClosed() bool { return c.atLeast(7, 2) }
 
+// maxShownNames is the number of indices that a message names.
+const maxShownNames = 5
+
 // refuseClosed returns a fault.ErrConfig that names closed indices, which a snapshot of this source cannot contain.
 func (c *Cluster) refuseClosed(ctx context.Context, selects func(name string) bool) error {
 	if c.snapshotsClosed() {
@@ -147,16 +150,12 @@ func (c *Cluster) refuseClosed(ctx context.Context, selects func(name string) bo
 	if err != nil || len(closed) == 0 {
 		return err
 	}
-	const most = 5
-	names := make([]string, 0, most)
-	for _, x := range closed[:min(len(closed), most)] {
-		names = append(names, x.Name)
-	}
-	if len(closed) > most {
-		names = append(names, "…")
+	names := make([]string, len(closed))
+	for i, x := range closed {
+		names[i] = x.Name
 	}
 	return fmt.Errorf("indices of the source are closed (%d, such as %s), and Elasticsearch before 7.2 has no closed indices in a snapshot: open them (POST /%s/_open), or leave them out with --index-exclude: %w",
-		len(closed), strings.Join(names, ", "), names[0], fault.ErrConfig)
+		len(closed), fault.Names(names, maxShownNames), names[0], fault.ErrConfig)
 }
 
 // none selects no index: a snapshot without a list has all.

@@ -19,12 +19,11 @@ type Source struct {
 	Indices    []string // of the snapshot; empty: all
 	Without    []string // are excluded; they need not exist
 	Vanishing  bool     // Indices need not exist
-	// Selects selects the indices when the snapshot is created, instead of Indices and Without; nil: these do.
+	// Selects reports whether an index is migrated. Create refuses closed indices that are, if the snapshot cannot contain them. Required.
 	Selects func(name string) bool
+	Named   bool // the snapshot names the indices for which Selects is true when it is created, instead of Indices and Without
 	Global  bool // include the state of the cluster
 	Partial bool // even if shards are missing
-	// Migrates reports whether an index is migrated. Create refuses closed indices that are, if the snapshot cannot contain them. Required.
-	Migrates func(name string) bool
 
 	mu      sync.Mutex
 	cluster *Cluster
@@ -60,11 +59,11 @@ func (s *Source) Create(ctx context.Context, name string) (created bool, err err
 	if err != nil {
 		return false, err
 	}
-	if err := c.refuseClosed(ctx, s.Migrates); err != nil {
+	if err := c.refuseClosed(ctx, s.Selects); err != nil {
 		return false, err
 	}
 	r := Request{Repository: s.Repository.Name, Name: name, Indices: s.Indices, Without: s.Without, Vanishing: s.Vanishing, Global: s.Global, Partial: s.Partial}
-	if s.Selects != nil {
+	if s.Named {
 		r.Without, r.Vanishing = nil, true
 		if r.Indices, err = c.expressions(ctx, s.Selects); err != nil {
 			return false, err

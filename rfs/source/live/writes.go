@@ -41,7 +41,8 @@ func (c *Cluster) Indices(ctx context.Context, selects func(name string) bool) (
 	}
 	open, err := c.indices(ctx, "open", selects)
 	for i, x := range all {
-		all[i].Closed = !slices.ContainsFunc(open, func(is Index) bool { return is.Name == x.Name })
+		_, is := slices.BinarySearchFunc(open, x.Name, func(o Index, name string) int { return strings.Compare(o.Name, name) })
+		all[i].Closed = !is
 	}
 	return all, err
 }

@@ -116,7 +116,7 @@ func TestSource_SelectsIndices(t *testing.T) {
 			delete(cluster.by, "GET /_data_stream") // the source may be too old for it
 		}
 		s := &Source{Connect: func(context.Context) (rest.API, error) { return cluster, nil }, Repository: Repository{Name: "r"}, Indices: []string{"x"}, Without: []string{"a-1"},
-			Selects: func(name string) bool { return strings.HasPrefix(name, c.selects) }}
+			Named: true, Selects: func(name string) bool { return strings.HasPrefix(name, c.selects) }}
 		created, err := s.Create(t.Context(), "s")
 		if want := `"ignore_unavailable":true,"include_global_state":false,"indices":"` + c.want + `"`; err != nil || !created || len(cluster.sent) != 1 || !strings.Contains(cluster.sent[0], want) {
 			t.Errorf("%s: %q, %v", c.name, cluster.sent, err)
@@ -142,7 +142,7 @@ func TestSource_ClosedIndices(t *testing.T) {
 				"PUT /_snapshot/r/s":                            {200, `{}`},
 			}}
 			s := &Source{Connect: func(context.Context) (rest.API, error) { return cluster, nil }, Repository: Repository{Name: "r"},
-				Migrates: func(name string) bool { return strings.HasPrefix(name, "logs-") }}
+				Selects: func(name string) bool { return strings.HasPrefix(name, "logs-") }}
 			created, err := s.Create(t.Context(), "s")
 			if c.refused {
 				if created || len(cluster.sent) > 0 || !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "(1, such as logs-1)") {
