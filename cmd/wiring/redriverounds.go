@@ -10,7 +10,6 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/state"
-	"github.com/rfsd/rfsd/rfs/base/pattern"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/target"
@@ -63,10 +62,7 @@ func (f followedFrom) later(ctx context.Context, o Options, kept *cms.Coordinato
 	if err != nil && !errors.Is(err, cms.ErrNotFound) {
 		return nil, fmt.Errorf("state of the session: %w", err)
 	}
-	deletes := func(r session.Round) bool {
-		return r.Number > f.number && r.Arrived != 0 && (r.Deleted > 0 || r.Updated > 0 && recorded["rules"] != "") // rules may send other versions elsewhere
-	}
-	if !slices.ContainsFunc(f.rounds.Rounds, deletes) {
+	if !follow.DeletesAfter(f.rounds, f.number, recorded["rules"] != "") {
 		return nil, nil
 	}
 	again, ok := source.(*shards.Again)
@@ -74,21 +70,6 @@ func (f followedFrom) later(ctx context.Context, o Options, kept *cms.Coordinato
 		if !ok {
 			return config.Usage("rounds after round %d have deleted documents, which may be among these: give --repo-uri, and --rules of the following, so that they are not brought back", f.number)
 		}
-		return again.Later(ctx, indices, f.snapshotOf, log, each)
+		return again.Later(ctx, indices, func(index string) string { return follow.SnapshotAfter(f.rounds, f.number, index) }, log, each)
 	}, nil
-}
-
-// snapshotOf returns the snapshot of the last round that has brought an index; "": the round whose documents are sent again did.
-func (f followedFrom) snapshotOf(index string) string {
-	for _, r := range slices.Backward(f.rounds.Rounds) {
-		group, err := pattern.ParseList(r.Group)
-		_, ended := slices.BinarySearch(f.rounds.EndedBefore(r.Number), index)
-		switch {
-		case r.Number <= f.number:
-			return ""
-		case r.Arrived != 0 && !ended && err == nil && (len(group) == 0 || group.Match(index)):
-			return r.Snapshot
-		}
-	}
-	return ""
 }
