@@ -134,7 +134,7 @@ func (f *file) take(ctx context.Context, l failed.Line) error {
 		e.fate = duplicate
 	case f.run.Select != nil && !f.run.Select(x.Index):
 		e.fate = left
-	case f.run.later[keyOf(x.Index, x.ID, x.Routing)] == deleted:
+	case f.run.later[onTarget(x.Index, x.ID, x.Routing)] == deleted:
 		e.fate = gone
 	default:
 		why, err := f.run.mayNot(ctx, x.Index)

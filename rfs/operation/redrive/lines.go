@@ -2,7 +2,6 @@ package redrive
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -84,7 +83,7 @@ func (r *Redrive) surveyFile(ctx context.Context, e Edit) {
 			r.found[l.Failure.Index]++
 		}
 		if r.Later != nil {
-			r.later[keyOf(l.Failure.Index, l.Failure.ID, l.Failure.Routing)] = untouched
+			r.later[onTarget(l.Failure.Index, l.Failure.ID, l.Failure.Routing)] = untouched
 		}
 		r.fates[k] = known{best: max(rank, was.best)}
 	}
@@ -108,7 +107,7 @@ func (r *Redrive) findLater(ctx context.Context) error {
 		return fmt.Errorf("more than %d documents, and later rounds may have deleted some of them: move some of the files elsewhere, and deliver them after the others: %w", r.maxKnown, fault.ErrConfig)
 	}
 	return r.Later(ctx, slices.Sorted(maps.Keys(r.found)), func(d *doc.Document) {
-		k := keyOf(string(d.Index), string(d.ID), string(d.Routing))
+		k := onTarget(string(d.Index), string(d.ID), string(d.Routing))
 		switch was, held := r.later[k]; {
 		case !held:
 		case !d.Delete:
@@ -117,13 +116,6 @@ func (r *Redrive) findLater(ctx context.Context) error {
 			r.later[k] = deleted
 		}
 	})
-}
-
-// keyOf identifies a document on the target.
-func keyOf(index, id, routing string) key {
-	h := sha256.New()
-	fmt.Fprintf(h, "%q %q %q", index, id, routing)
-	return key(h.Sum(nil)[:16])
 }
 
 // documentOf returns the document of a line.

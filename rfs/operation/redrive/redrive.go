@@ -124,12 +124,17 @@ const (
 	duplicate              // another line of a document
 )
 
-// key identifies a document among all that failed.
+// key identifies a document among all that failed, or on the target.
 type key [16]byte
 
-func (d Document) key() key {
+func (d Document) key() key { return keyOf("%q %q %d %d", d.Index, d.ID, d.Shard, d.Ordinal) }
+
+// onTarget identifies a document on the target.
+func onTarget(index, id, routing string) key { return keyOf("%q %q %q", index, id, routing) }
+
+func keyOf(format string, parts ...any) key {
 	h := sha256.New()
-	fmt.Fprintf(h, "%q %q %d %d", d.Index, d.ID, d.Shard, d.Ordinal)
+	fmt.Fprintf(h, format, parts...)
 	return key(h.Sum(nil)[:16])
 }
 
