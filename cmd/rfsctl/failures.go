@@ -187,8 +187,11 @@ func printPlaces(w io.Writer, f *status.Failures) {
 func printGivenUp(w io.Writer, all []progress.Failure) {
 	for _, f := range all {
 		names := terminal.Clean(strings.Join(f.Examples, ", "))
-		if int64(len(f.Examples)) < f.Count {
-			names = strings.TrimSuffix(progress.Sprintf("%d, such as %s", f.Count, names), ", such as ")
+		switch {
+		case names == "":
+			names = progress.Count(f.Count)
+		case int64(len(f.Examples)) < f.Count:
+			names = progress.Sprintf("%d, such as %s", f.Count, names)
 		}
 		fmt.Fprintf(w, "given up: %s: %s\n", names, terminal.Clean(f.Reason))
 	}

@@ -92,7 +92,7 @@ func perform(ctx context.Context, o wiring.Options, out *output.Writer) (*report
 		announceTrial(o, planned, out)
 		return planned, nil
 	}
-	if o.Snapshot != "" { // it is there already: what cannot be read is told before anything is asked
+	if o.Snapshot != "" { // it exists: errors of reading it are reported before the target is asked
 		if _, err := read(ctx, o.Snapshot); err != nil {
 			return nil, err
 		}

@@ -31,7 +31,7 @@ type task struct {
 type taskPart interface {
 	name() string // of the worker, with which the holders of its leases begin
 	Sample() metrics.Sample
-	// work takes part until nothing is left or ctx ends, and returns the last record of a worker. tell hears what it works on.
+	// work takes part until nothing is left or ctx ends, and returns the last record of a worker. It calls tell with what it works on.
 	work(ctx context.Context, tell func(daemon.Record)) (daemon.Record, error)
 	Close() error
 }
@@ -58,8 +58,8 @@ type importPart struct{ *wiring.Import }
 
 func (h importPart) name() string { return h.Token }
 
-// work takes part until the import is complete or ctx ends, and gives the last record of a worker. tell hears
-// which item it has.
+// work takes part until the import is complete or ctx ends, and returns the last record of a worker. It calls tell with each item that it
+// holds.
 func (h importPart) work(ctx context.Context, tell func(daemon.Record)) (daemon.Record, error) {
 	h.Tell = func(x importer.Hold) {
 		tell(daemon.Record{Lease: &daemon.Lease{Item: x.Window, Holder: x.Holder, Index: x.File, Shard: x.Number, LeftMs: x.Left.Milliseconds()}})

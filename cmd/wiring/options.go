@@ -42,10 +42,10 @@ type Options struct {
 	exportDir   string
 	compression string
 	Discard     bool
-	// allowDuplicates: documents may go to a target that gives them ids of its own.
+	// allowDuplicates permits a target that assigns ids itself.
 	allowDuplicates bool
 	allowSource     bool // the target may be the source
-	// AcceptReduced: documents whose sources lack parts do not change the exit code.
+	// AcceptReduced keeps documents whose sources lack parts from changing the exit code.
 	AcceptReduced bool
 
 	indices        pattern.Selection
@@ -80,9 +80,9 @@ type Options struct {
 	coordinator      target.Config      // another cluster for the state of the work; no URL: the target
 	bucket           config.StateBucket // or a bucket
 	ownerFile        string
-	minExponent      int           // of new items' leases; a hint of the fleet
-	tries            int           // items of a search, likewise
-	recordEvery      time.Duration // progress is recorded so often, likewise; 0: the default
+	minExponent      int           // of new items' leases, as the fleet hints
+	tries            int           // maximum number of items of a search, as the fleet hints
+	recordEvery      time.Duration // interval at which progress is recorded, as the fleet hints; 0: the default
 	guard            targetGuard
 	leases           config.Leases
 	Slots            int

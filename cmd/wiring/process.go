@@ -23,8 +23,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
-// Owner claims the state of this run of a node of the given name. Without it, for which the log gives the reason, the leases of workers that are killed
-// together with their daemon run out.
+// Owner claims the state of this run of a node of the given name. It logs the reason if it cannot; the leases of workers that are killed
+// together with their daemon then have to expire.
 func (o Options) Owner(node string, log *slog.Logger) *daemon.Owner {
 	host, err := os.Hostname()
 	var dir string

@@ -28,7 +28,7 @@ import (
 type Redrive struct {
 	*redrive.Redrive
 	kept   *cms.Coordinator // the state of the session; nil: it was removed
-	ledger *rollback.Ledger // what the session has created; nil likewise
+	ledger *rollback.Ledger // of created objects; nil without kept
 	opened
 }
 
