@@ -157,6 +157,9 @@ func (o *Options) limitReading(p config.ReadPace) {
 // transfer sets what all commands that send documents have in common.
 func (o *Options) transfer(t config.Transfer) (err error) {
 	o.connections, o.bulkDocs, o.bulkBytes, o.maxRate = t.Bulk.Connections, t.Bulk.Documents, int(t.Bulk.Size.Bytes), int64(t.Bulk.MaxRate)
+	if o.Discard {
+		o.bulkBytes = min(o.bulkBytes, bulk.UnsentBytes)
+	}
 	o.allowDuplicates = t.Sending.AllowDuplicates
 	o.maxDocument, o.maxLatency = int64(t.Document.Most), t.Bulk.MaxLatency
 	o.existing = bulk.Existing(t.Existing.Documents)
