@@ -1,11 +1,9 @@
 # rfsd: build, test, prove. Every verb prints what it could not run and why.
 SHELL      := /bin/bash
 GO         ?= go
-# Programs are built as `go build ./cmd/...` builds them, by the profile cmd/rfsd/default.pgo. Tests are not: all packages
-# would be compiled once more for those of cmd/rfsd. The race detector needs cgo.
-GOFLAGS    ?= -pgo=off
+# The race detector needs cgo.
 CGO_ENABLED ?= 0
-export GOFLAGS CGO_ENABLED
+export CGO_ENABLED
 # The release, then the time of the commit, by which builds of a release are in order, and the commit.
 RELEASE    := 0.1.0
 VERSION    ?= $(RELEASE)+$(shell TZ=UTC git log -1 --date=format-local:%Y%m%d%H%M%S --format=%cd.%h 2>/dev/null || echo dev)$(shell git diff --quiet HEAD 2>/dev/null || echo .dirty)
@@ -18,13 +16,13 @@ FUZZTIME   ?= 2s
 # OpenSearch versions that end-to-end tests boot.
 TARGETS    ?= 2.19.4 3.8.0
 
-.PHONY: all cross image packages packages-test release build test quick unit race plain lint docs-check fuzz fuzz-short sim sim-and-packages sim-worlds sim-faults e2e e2e-programs e2e-waiting e2e-packages e2e-clusters abuse vuln ci bench bench-peers profile demo fixtures corrupt mutants tools clean fleet fresh night kills
+.PHONY: all cross image packages packages-test release build test quick unit race plain lint docs-check fuzz fuzz-short sim sim-and-packages sim-worlds sim-faults e2e e2e-programs e2e-waiting e2e-packages e2e-clusters abuse vuln ci bench bench-peers demo fixtures corrupt mutants tools clean fleet fresh night kills
 
 all: build
 
 build:
 	@mkdir -p $(BIN)
-	$(GO) build -pgo=auto -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/rfsd ./cmd/rfsctl
+	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/rfsd ./cmd/rfsctl
 	@deploy/package/size.sh $(BIN)/rfsd $(BIN)/rfsctl
 
 ## lint: gofmt, and golangci-lint with go vet and the dependency rules between packages
@@ -167,7 +165,7 @@ CROSS      ?= darwin-arm64 darwin-amd64 windows-amd64
 cross: tools
 	@set -e; for of in $(CROSS); do export GOOS=$${of%-*} GOARCH=$${of#*-}; echo "cross: $$of"; mkdir -p $(BIN)/$$of; \
 	  $(LINT) run --allow-parallel-runners --tests=false --enable-only govet ./cmd/... ./daemon/... ./gossip/... ./store/... ./rfs/...; \
-	  $(GO) build -pgo=auto -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/$$of/ ./cmd/rfsd ./cmd/rfsctl; done
+	  $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/$$of/ ./cmd/rfsd ./cmd/rfsctl; done
 
 ## image: an OCI image for amd64 and arm64 in dist/, without a container daemon; IMAGEARCH=amd64 for one of them
 image:
@@ -190,11 +188,6 @@ bench: build
 bench-peers: build
 	$(GO) build -o $(BIN)/bench ./testing/bench
 	$(BIN)/bench $(or $(BENCHFLAGS),-peers 223000 -rounds 3 -write docs/PERFORMANCE.md)
-
-## profile: cmd/rfsd/default.pgo, by which rfsd is compiled, out of dry runs of the snapshots that bench has made
-profile:
-	@mkdir -p $(BIN)
-	$(GO) test -count=1 -run '^$$' -bench Discard -benchtime 5s -cpuprofile cmd/rfsd/default.pgo -o $(BIN)/rfsd.test ./cmd/rfsd
 
 ## demo: migrates a bundled real snapshot into files; TARGET=opensearch starts a real one and migrates into it; TARGET=follow follows a real source and cuts over
 demo: build

@@ -11,7 +11,7 @@ rm -rf "$out"
 folders=()
 for arch in "$@"; do
   mkdir -p "$out/$arch/bin"
-  CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build -pgo=auto -trimpath -ldflags "-s -w -X main.version=$version" -o "$out/$arch/bin/" ./cmd/rfsd ./cmd/rfsctl
+  CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build -trimpath -ldflags "-s -w -X main.version=$version" -o "$out/$arch/bin/" ./cmd/rfsd ./cmd/rfsctl
   go run ./deploy/package/sbom -version "$version" -bom "$out/$arch/rfsd.cdx.json" -licences "$out/$arch/LICENCES.txt" "$out/$arch/bin/rfsd" "$out/$arch/bin/rfsctl"
   folders+=("$arch=$out/$arch")
 done

@@ -58,7 +58,7 @@ for ARCH in "$@"; do
   command -v "$CC" >/dev/null || { echo "packages: $CC is not installed; on Debian: apt-get install gcc-${CC%-gcc} libc6-dev-$ARCH-cross" >&2; exit 1; }
   out=dist/$ARCH
   mkdir -p "$out/bin"
-  CC=$CC GOARCH=$ARCH CGO_ENABLED=1 go build -pgo=auto -trimpath -buildmode=pie -tags netgo,osusergo \
+  CC=$CC GOARCH=$ARCH CGO_ENABLED=1 go build -trimpath -buildmode=pie -tags netgo,osusergo \
     -ldflags "-s -w -X main.version=$version -linkmode=external -extldflags=-static-pie" -o "$out/bin/" ./cmd/rfsd ./cmd/rfsctl
   for program in rfsd rfsctl; do
     case $(readelf -hlW "$out/bin/$program") in

@@ -46,7 +46,7 @@ type pkg struct {
 
 func packages(t *testing.T) []pkg {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-pgo=off", "-json=ImportPath,Imports", module+"...") // a profile would name packages once per program
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", module+"...")
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)

@@ -28,7 +28,7 @@ var Root = sync.OnceValue(func() string {
 var programs string
 
 var build = sync.OnceValues(func() (string, error) {
-	cmd := exec.Command("go", "build", "-pgo=auto", "-o", programs+string(filepath.Separator), "./cmd/rfsd", "./cmd/rfsctl")
+	cmd := exec.Command("go", "build", "-o", programs+string(filepath.Separator), "./cmd/rfsd", "./cmd/rfsctl")
 	cmd.Dir = Root()
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {

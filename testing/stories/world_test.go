@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 		}
 		defer os.RemoveAll(dir) //nolint:errcheck // only temporary files
 		programs = dir
-		build := exec.Command("go", "build", "-pgo=auto", "-o", dir+string(filepath.Separator), "./cmd/rfsd", "./cmd/rfsctl")
+		build := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "./cmd/rfsd", "./cmd/rfsctl")
 		// As testing/e2e builds them, so that both share what is compiled.
 		build.Dir, build.Env = filepath.Join("..", ".."), append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
