@@ -146,7 +146,7 @@ func (r rounds) verify(ctx context.Context, round cutover.Round) error {
 
 // move ends the following of some indices.
 func (r rounds) move(ctx context.Context, indices []string) error {
-	return r.chain(ctx, func(c *follow.Chain) error { return session.RoundsOf(c.Root).End(ctx, indices) })
+	return r.chain(ctx, func(c *follow.Chain) error { return session.RoundsOf(c.Root).End(ctx, indices, true) })
 }
 
 // failed returns the number of documents that failed in all rounds.

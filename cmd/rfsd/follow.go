@@ -293,7 +293,7 @@ func (r rounds) arrive(ctx context.Context, x follow.Round, done *report.Migrati
 	}
 	var over follow.Over
 	err = r.chain(ctx, func(c *follow.Chain) (err error) {
-		if err := session.RoundsOf(c.Root).End(ctx, stopped); err != nil {
+		if err := session.RoundsOf(c.Root).End(ctx, stopped, false); err != nil {
 			return err
 		}
 		over, err = c.Arrive(ctx, x, identity, done.Summary)

@@ -120,7 +120,7 @@ func (x Seen) MigrateGlobals(context.Context, *plan.Plan, objects.Ledger) (r cre
 }
 
 // Check accepts every plan.
-func (x Seen) Check(context.Context, *plan.Plan) error { return nil }
+func (x Seen) Check(context.Context, *plan.Plan, creation.Owns) error { return nil }
 
 // Absent returns the names that no index has.
 func (x Seen) Absent(_ context.Context, names []string) (absent []string, err error) {

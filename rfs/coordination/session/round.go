@@ -65,12 +65,24 @@ type Followed struct {
 type Ended struct {
 	Index string `json:"index"`
 	After int    `json:"after"` // the last round that may contain it
+	// Moved states that it was cut over; otherwise the operator gave it up.
+	Moved bool `json:"moved,omitempty"`
 }
 
 // EndedBefore returns the sorted names of the indices that a round no longer contains.
 func (f Followed) EndedBefore(round int) (names []string) {
 	for _, m := range f.Ended {
 		if m.After < round {
+			names = append(names, m.Index)
+		}
+	}
+	return names
+}
+
+// MovedBefore returns the names among EndedBefore of indices that were cut over.
+func (f Followed) MovedBefore(round int) (names []string) {
+	for _, m := range f.Ended {
+		if m.Moved && m.After < round {
 			names = append(names, m.Index)
 		}
 	}
@@ -233,14 +245,14 @@ func (s Rounds) Fail(ctx context.Context, reason string) error {
 	return err
 }
 
-// End records that indices are no longer followed. It may be repeated.
-func (s Rounds) End(ctx context.Context, indices []string) error {
+// End records that indices are no longer followed, because they were cut over (moved) or given up. It may be repeated.
+func (s Rounds) End(ctx context.Context, indices []string, moved bool) error {
 	_, err := s.change(ctx, func(f *Followed, _ time.Time) (bool, error) {
 		last, _ := f.Last()
 		before := len(f.Ended)
 		for _, name := range indices {
 			if !slices.ContainsFunc(f.Ended, func(m Ended) bool { return m.Index == name }) {
-				f.Ended = append(f.Ended, Ended{Index: name, After: last.Number})
+				f.Ended = append(f.Ended, Ended{Index: name, After: last.Number, Moved: moved})
 			}
 		}
 		slices.SortFunc(f.Ended, func(a, b Ended) int { return strings.Compare(a.Index, b.Index) })

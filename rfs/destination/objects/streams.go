@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -97,25 +98,20 @@ func FindStream(ctx context.Context, c rest.API, name string) (*TargetStream, er
 	return found, nil
 }
 
-// NameTaken reports whether an index, or an alias of indices other than ours, has the name on the target. FindStream finds
-// data streams.
-func NameTaken(ctx context.Context, c rest.API, name string, ours []string) (bool, error) {
+// Holders returns the indices that have an alias of the name on the target, sorted. index reports whether the name belongs to an
+// index, or to something else that is not an alias. FindStream finds data streams.
+func Holders(ctx context.Context, c rest.API, name string) (holders []string, index bool, err error) {
 	if err := rest.Call(ctx, c, http.MethodHead, "/"+url.PathEscape(name), nil, nil, nil); fault.HasStatus(err, http.StatusNotFound) {
-		return false, nil
+		return nil, false, nil
 	} else if err != nil {
-		return false, err
+		return nil, false, err
 	}
 	var indices map[string]json.RawMessage
 	alias, err := getMaybe(ctx, c, "/_alias/"+url.PathEscape(name), &indices)
 	if err != nil || !alias || len(indices) == 0 {
-		return true, err
+		return nil, true, err
 	}
-	for index := range indices {
-		if !slices.Contains(ours, index) {
-			return true, nil
-		}
-	}
-	return false, nil
+	return slices.Sorted(maps.Keys(indices)), false, nil
 }
 
 // CreateStream creates a data stream from its template. If the stream exists, it is not changed, and created is false.

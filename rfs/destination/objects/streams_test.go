@@ -61,28 +61,28 @@ func (a recording) Do(_ context.Context, method, path string, _ url.Values, _ []
 	return 404, []byte(`{"error":{"type":"index_not_found_exception","reason":"no such index"},"status":404}`), nil
 }
 
-func TestANameIsFreeForAnAliasOfItsOwnIndicesOnly(t *testing.T) {
+func TestHolders_AreTheIndicesWithAnAlias(t *testing.T) {
 	const alias = `{".ds-events-000001":{"aliases":{"events":{"is_write_index":true}}}}`
-	ours := []string{".ds-events-000001", ".ds-events-000002"}
 	for _, c := range []struct {
-		name   string
-		target recording
-		taken  bool
-		stream bool
+		name    string
+		target  recording
+		holders string
+		index   bool
+		stream  bool
 	}{
-		{"nothing", recording{}, false, false},
-		{"the alias of a former run", recording{"HEAD /events": {200, ""}, "GET /_alias/events": {200, alias}, "GET /_data_stream/events": {400, `{"error":{"type":"illegal_argument_exception","reason":"The provided expression [events] matches an alias, specify the corresponding concrete indices instead."},"status":400}`}}, false, false},
-		{"an alias of others", recording{"HEAD /events": {200, ""}, "GET /_alias/events": {200, `{"x":{"aliases":{"events":{}}}}`}}, true, false},
-		{"an index", recording{"HEAD /events": {200, ""}, "GET /_alias/events": {404, `{"error":"alias [events] missing","status":404}`}}, true, false},
+		{"nothing", recording{}, "", false, false},
+		{"the alias of a former run", recording{"HEAD /events": {200, ""}, "GET /_alias/events": {200, alias}, "GET /_data_stream/events": {400, `{"error":{"type":"illegal_argument_exception","reason":"The provided expression [events] matches an alias, specify the corresponding concrete indices instead."},"status":400}`}}, ".ds-events-000001", false, false},
+		{"an alias of several indices", recording{"HEAD /events": {200, ""}, "GET /_alias/events": {200, `{"x":{"aliases":{"events":{}}},"b":{"aliases":{"events":{}}}}`}}, "b x", false, false},
+		{"an index", recording{"HEAD /events": {200, ""}, "GET /_alias/events": {404, `{"error":"alias [events] missing","status":404}`}}, "", true, false},
 		{"a data stream", recording{
 			"HEAD /events": {200, ""}, "GET /_alias/events": {404, `{"error":"alias [events] missing","status":404}`},
 			"GET /_data_stream/events": {200, `{"data_streams":[{"name":"events","timestamp_field":{"name":"@timestamp"},"indices":[{"index_name":".ds-events-000001","index_uuid":"ksndufW9Sue7yOYGjlb9XQ"},{"index_name":".ds-events-000002","index_uuid":"b"}],"generation":2,"status":"GREEN","template":"t"}]}`},
-		}, true, true},
+		}, "", true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			taken, err := objects.NameTaken(t.Context(), c.target, "events", ours)
-			if err != nil || taken != c.taken {
-				t.Errorf("taken %v, %v", taken, err)
+			holders, index, err := objects.Holders(t.Context(), c.target, "events")
+			if err != nil || strings.Join(holders, " ") != c.holders || index != c.index {
+				t.Errorf("holders %q, index %v, %v", holders, index, err)
 			}
 			stream, err := objects.FindStream(t.Context(), c.target, "events")
 			if err != nil || (stream != nil) != c.stream || stream != nil && (stream.UUID != "ksndufW9Sue7yOYGjlb9XQ" || len(stream.Indices) != 2) {
@@ -90,7 +90,7 @@ func TestANameIsFreeForAnAliasOfItsOwnIndicesOnly(t *testing.T) {
 			}
 		})
 	}
-	if _, err := objects.NameTaken(t.Context(), recording{"HEAD /events": {403, ""}}, "events", nil); !errors.Is(err, fault.ErrConfig) {
+	if _, _, err := objects.Holders(t.Context(), recording{"HEAD /events": {403, ""}}, "events"); !errors.Is(err, fault.ErrConfig) {
 		t.Errorf("forbidden: %v", err)
 	}
 	if _, err := objects.FindStream(t.Context(), recording{"GET /_data_stream/events": {503, ""}}, "events"); !errors.Is(err, fault.ErrUnavailable) {

@@ -263,7 +263,8 @@ func (t *Indices) warnOfPipelines(ctx context.Context, names []string) error {
 
 // Check returns an error for a plan that the target cannot accept: mapping types that it does not support, missing streams or indices that
 // may not be created, a target that is the source, or aliases that would change the plan's documents. It chooses the names of data streams.
-func (t *Indices) Check(ctx context.Context, plan *plan.Plan) error {
+// owns recognizes the indices of former rounds of a followed cluster; nil: there were none.
+func (t *Indices) Check(ctx context.Context, plan *plan.Plan, owns Owns) error {
 	for _, x := range plan.Indices {
 		if x.Entry.Naming.Emit && !t.Version.MappingTypes() {
 			return fmt.Errorf("--emit-doc-type ON: %s %s takes no mapping types: %w", t.Version.Distribution, t.Version.Number, fault.ErrConfig)
@@ -284,7 +285,7 @@ func (t *Indices) Check(ctx context.Context, plan *plan.Plan) error {
 	if err := t.checkAliases(ctx, plan); err != nil {
 		return err
 	}
-	return t.placeStreams(ctx, plan)
+	return t.placeStreams(ctx, plan, owns)
 }
 
 // checkAliases rejects target names that are aliases of several indices, or that have a routing or a filter.

@@ -20,7 +20,7 @@ import (
 // prepare checks a plan and creates all its indices.
 func prepare(ctx context.Context, on *creationtest.Indices, v target.Version, plan *plan.Plan, log *slog.Logger) error {
 	c := &Indices{Cluster: on, Version: v, Log: log}
-	if err := c.Check(ctx, plan); err != nil {
+	if err := c.Check(ctx, plan, nil); err != nil {
 		return err
 	}
 	for _, x := range plan.Indices {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
@@ -12,9 +13,12 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
+// Owns reports whether an index of the target carries the mark of a session.
+type Owns func(ctx context.Context, index string) (bool, error)
+
 // placeStreams adapts the plan to the target's data streams and aliases: it verifies that documents may be created in a stream, or that an
 // alias may have the stream's name.
-func (t *Indices) placeStreams(ctx context.Context, plan *plan.Plan) error {
+func (t *Indices) placeStreams(ctx context.Context, plan *plan.Plan, owns Owns) error {
 	asked := map[string]bool{}
 	moved := false
 	for i := range plan.Indices {
@@ -27,7 +31,7 @@ func (t *Indices) placeStreams(ctx context.Context, plan *plan.Plan) error {
 				return err
 			}
 		default:
-			renamed, err := t.placeAlias(ctx, plan, e.Stream.Stream)
+			renamed, err := t.placeAlias(ctx, backingOf(plan, e.Stream.Stream), owns, false)
 			if err != nil {
 				return err
 			}
@@ -41,24 +45,30 @@ func (t *Indices) placeStreams(ctx context.Context, plan *plan.Plan) error {
 	return nil
 }
 
-// placeAlias removes the alias from the plan if its name is taken. If the target has a data stream of that name, it would reject a name
-// that may become the stream's next backing index, so the backing indices are renamed without the leading dot.
-func (t *Indices) placeAlias(ctx context.Context, p *plan.Plan, stream string) (renamed bool, err error) {
-	var parts []*plan.Entry
-	var ours []string
-	alias := ""
+// backingOf returns the planned backing indices of a data stream.
+func backingOf(p *plan.Plan, stream string) (parts []*plan.Index) {
 	for i := range p.Indices {
-		if e := &p.Indices[i].Entry; e.Stream != nil && e.Stream.Stream == stream {
-			parts, ours, alias = append(parts, e), append(ours, e.Naming.Targets()...), e.Stream.Alias
+		if e := p.Indices[i].Entry; e.Stream != nil && e.Stream.Stream == stream {
+			parts = append(parts, &p.Indices[i])
 		}
 	}
+	return parts
+}
+
+// placeAlias removes the alias from the backing indices of a data stream if its name is taken. If the target has a data stream of that name,
+// it would reject a name that may become the stream's next backing index, so the backing indices are renamed without the leading dot.
+// Backing indices that former rounds have brought keep their names, and all that exist do if existing is set. owns recognizes indices of
+// former rounds; nil: there were none.
+func (t *Indices) placeAlias(ctx context.Context, parts []*plan.Index, owns Owns, existing bool) (renamed bool, err error) {
+	alias := parts[0].Entry.Stream.Alias
 	if alias == "" {
 		return false, nil
 	}
+	var holders []string
 	there, err := objects.FindStream(ctx, t.Requester, alias)
 	taken := there != nil
 	if err == nil && !taken {
-		taken, err = objects.NameTaken(ctx, t.Requester, alias, ours)
+		holders, taken, err = objects.Holders(ctx, t.Requester, alias)
 	}
 	switch {
 	case errors.Is(err, fault.ErrConfig): // an alias does not stop the run: its refusal is reported later
@@ -67,13 +77,76 @@ func (t *Indices) placeAlias(ctx context.Context, p *plan.Plan, stream string) (
 	case err != nil:
 		return false, err
 	}
-	for _, e := range parts {
-		if taken {
-			e.Stream.Alias, e.Stream.Writes = "", false
+	for _, x := range parts {
+		e := &x.Entry
+		name := metadata.BackingName(e.Naming.Index, there != nil)
+		if existing || e.Since != nil {
+			if name, err = t.backingName(ctx, e.Naming.Index, there, holders); err != nil {
+				return false, err
+			}
 		}
-		e.Naming.Index = metadata.BackingName(e.Naming.Index, there != nil)
+		renamed = renamed || name != e.Naming.Index
+		e.Naming.Index = name
 	}
-	return there != nil, nil
+	foreign, err := foreignHolders(ctx, parts, holders, owns)
+	if err != nil {
+		return false, err
+	}
+	if owns != nil && len(foreign) > 0 && len(foreign) < len(holders) {
+		return false, fmt.Errorf("the alias %s, which replaces the data stream %s, was set on %s by other clients (a rollover, for example), and would not show what the stream has: "+
+			"delete these indices, or remove the alias from them (POST /_aliases), and run the same command again: %w", alias, parts[0].Entry.Stream.Stream, fault.Names(foreign, maxForeign), fault.ErrConfig)
+	}
+	for _, x := range parts {
+		switch {
+		case taken || len(foreign) > 0:
+			x.Entry.Stream.Alias, x.Entry.Stream.Writes = "", false
+		case !slices.Contains(holders, x.Entry.Naming.Index): // a former round found the name taken
+			x.Unchanged = false
+		}
+	}
+	return renamed, nil
+}
+
+// maxForeign is the maximum number of indices of other clients that a message names.
+const maxForeign = 5
+
+// backingName returns the name on the target of an existing backing index, given its name with a dot, the data stream that the target has
+// of the stream's name, and the indices that have its alias.
+func (t *Indices) backingName(ctx context.Context, dotted string, there *objects.TargetStream, holders []string) (string, error) {
+	plain := metadata.BackingName(dotted, true)
+	for _, name := range []string{dotted, plain} {
+		if slices.Contains(holders, name) {
+			return name, nil
+		}
+	}
+	for _, name := range []string{dotted, plain} {
+		if there != nil && slices.Contains(there.Indices, name) {
+			continue
+		}
+		is, err := t.Cluster.IndexExists(ctx, name)
+		if err != nil || is {
+			return name, err
+		}
+	}
+	return metadata.BackingName(dotted, there != nil), nil
+}
+
+// foreignHolders returns the indices with the alias of a data stream that other clients created.
+func foreignHolders(ctx context.Context, parts []*plan.Index, holders []string, owns Owns) (foreign []string, err error) {
+	for _, name := range holders {
+		ours := slices.ContainsFunc(parts, func(x *plan.Index) bool {
+			return (owns == nil || x.Entry.Since != nil) && slices.Contains(x.Entry.Naming.Targets(), name)
+		})
+		if !ours && owns != nil {
+			if ours, err = owns(ctx, name); err != nil {
+				return nil, fmt.Errorf("index %s of the target: %w", name, err)
+			}
+		}
+		if !ours {
+			foreign = append(foreign, name)
+		}
+	}
+	return foreign, nil
 }
 
 // mayCreateIn returns an error if stream is not and will not be a data stream, or if a policy rolls it over.
@@ -137,11 +210,11 @@ func (t *Indices) StreamUUID(ctx context.Context, name string) (string, error) {
 	case found != nil:
 		return found.UUID, nil
 	}
-	taken, err := objects.NameTaken(ctx, t.Requester, name, nil)
+	holders, taken, err := objects.Holders(ctx, t.Requester, name)
 	switch {
 	case err != nil:
 		return "", err
-	case taken:
+	case taken || len(holders) > 0:
 		return "", fmt.Errorf("data stream %s: an index or an alias of the target has the name: --index-rename gives the stream another one: %w", name, fault.ErrConfig)
 	}
 	return "", fmt.Errorf("data stream %s: %w", name, fs.ErrNotExist)
@@ -154,7 +227,7 @@ func (t *Indices) Locate(ctx context.Context, plan *plan.Plan) error {
 	for i := range plan.Indices {
 		e := &plan.Indices[i].Entry
 		if e.Stream != nil && !e.Create && !asked[e.Stream.Stream] {
-			renamed, err := t.placeAlias(ctx, plan, e.Stream.Stream)
+			renamed, err := t.placeAlias(ctx, backingOf(plan, e.Stream.Stream), nil, true)
 			if err != nil {
 				return err
 			}

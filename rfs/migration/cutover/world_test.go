@@ -193,7 +193,7 @@ func (w *world) start() *cutover.Cutover {
 			if err := p.step(ctx, "move indices"); err != nil {
 				return err
 			}
-			return w.rounds.End(ctx, indices)
+			return w.rounds.End(ctx, indices, true)
 		},
 		Finish: func(ctx context.Context) error {
 			if err := p.step(ctx, "finish"); err != nil {

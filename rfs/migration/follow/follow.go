@@ -146,7 +146,7 @@ func (c *Chain) round(all session.Followed, at int, settings map[string]string) 
 	if err == nil {
 		f.Group, err = pattern.ParseList(is.Group)
 	}
-	f.Ended, r.Follow = all.EndedBefore(is.Number), &f
+	f.Ended, f.Moved, r.Follow = all.EndedBefore(is.Number), all.MovedBefore(is.Number), &f
 	return r, err
 }
 

@@ -173,7 +173,7 @@ func TestChain_MovedIndicesAreLeftOut(t *testing.T) {
 	arrive(t, c, zero, "snap-1", 0)
 	next(t, c, "snap-3")
 	for range 2 {
-		if err := session.RoundsOf(c.Root).End(t.Context(), []string{"leaves", "grows"}); err != nil {
+		if err := session.RoundsOf(c.Root).End(t.Context(), []string{"leaves", "grows"}, false); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -49,13 +49,14 @@ func (s *Session) checkHeld(ctx context.Context, plan *plan.Plan) error {
 	if err != nil {
 		return err
 	}
-	if s.Phases.Has(PhaseDocuments) && s.Existing == "" && len(held) > 0 && s.Root == nil {
-		return engine.HeldError(held, engine.SnapshotHas)
+	foreign, err := s.foreign(ctx, held)
+	if err != nil {
+		return err
 	}
-	for _, name := range slices.Sorted(maps.Keys(held)) {
-		if s.Root != nil { // from former rounds
-			break
-		}
+	if s.Phases.Has(PhaseDocuments) && s.Existing == "" && len(foreign) > 0 {
+		return engine.HeldError(foreign, engine.SnapshotHas)
+	}
+	for _, name := range slices.Sorted(maps.Keys(foreign)) {
 		s.Log.WarnContext(ctx, "the target has documents in an index already", "index", name, "documents", held[name], "existing_documents", s.Existing)
 	}
 	if s.Existing == bulk.Newer && len(held) > 0 {
@@ -63,6 +64,20 @@ func (s *Session) checkHeld(ctx context.Context, plan *plan.Plan) error {
 	}
 	s.held, s.before = held, before
 	return nil
+}
+
+// foreign returns the target indices of held that no former round has filled.
+func (s *Session) foreign(ctx context.Context, held map[string]int64) (map[string]int64, error) {
+	if s.Root == nil || len(held) == 0 {
+		return held, nil
+	}
+	filled, err := session.EntriesOf(s.Root).Targets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	foreign := maps.Clone(held)
+	maps.DeleteFunc(foreign, func(name string, _ int64) bool { return filled[name] != "" })
+	return foreign, nil
 }
 
 // countHeld returns the number of documents of target indices that have any, and the number of operations they have executed, if known.
@@ -140,7 +155,7 @@ func (s *Session) bindExisting(ctx context.Context) error {
 // checkChosen returns a fault.ErrConfig if target indices held documents when a run that sent none planned them, and no treatment of
 // existing documents has been chosen since.
 func (s *Session) checkChosen(entries []session.IndexEntry) error {
-	if s.Existing != "" || s.Root != nil { // existing documents come from former rounds
+	if s.Existing != "" || s.Root != nil { // in a round checkHeld has refused documents of other clients
 		return nil
 	}
 	held := map[string]int64{}

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
@@ -84,11 +86,11 @@ func (s *Session) deleteVanished(ctx context.Context, p *plan.Plan) error {
 		return nil
 	}
 	for _, x := range p.Vanished {
-		for _, name := range x.Entry.Naming.Targets() {
-			uuid, err := session.EntriesOf(s.Root).Target(ctx, name)
-			if err != nil {
-				return err
-			}
+		names, err := s.formerTargets(ctx, x.Entry)
+		if err != nil {
+			return err
+		}
+		for name, uuid := range names {
 			discarded, err := s.discard(ctx, name, uuid)
 			switch {
 			case err == nil && !discarded:
@@ -104,6 +106,57 @@ func (s *Session) deleteVanished(ctx context.Context, p *plan.Plan) error {
 				return err
 			}
 			s.Log.InfoContext(ctx, "the index has vanished from the source: its target index is deleted", "index", x.Name, "target", name)
+		}
+	}
+	return nil
+}
+
+// formerTargets returns the target indices of an entry that former rounds have filled, with their UUIDs. A backing index of a data stream
+// may have lost its leading dot.
+func (s *Session) formerTargets(ctx context.Context, e plan.Entry) (map[string]string, error) {
+	names := e.Naming.Targets()
+	if e.Stream != nil {
+		names = append(slices.Clone(names), metadata.BackingName(e.Naming.Index, true))
+	}
+	filled := map[string]string{}
+	for _, name := range names {
+		uuid, err := session.EntriesOf(s.Root).Target(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if uuid != "" {
+			filled[name] = uuid
+		}
+	}
+	return filled, nil
+}
+
+// leaveStreams removes the alias that replaces a data stream from the session's target indices of backing indices that no longer exist on
+// the source.
+func (s *Session) leaveStreams(ctx context.Context) error {
+	if s.Root == nil || s.Ledger == nil {
+		return nil
+	}
+	p, err := s.plan(ctx)
+	if err != nil {
+		return err
+	}
+	for _, x := range p.Vanished {
+		if x.Entry.Stream == nil {
+			continue
+		}
+		names, err := s.formerTargets(ctx, x.Entry)
+		if err != nil {
+			return err
+		}
+		for name := range names {
+			ours, err := s.Ledger.Owns(ctx, name)
+			if err == nil && ours {
+				err = s.Indices.RemoveAliases(ctx, name, []string{x.Entry.Stream.Alias})
+			}
+			if err != nil {
+				return fmt.Errorf("alias of the vanished index %s: %w", x.Name, err)
+			}
 		}
 	}
 	return nil

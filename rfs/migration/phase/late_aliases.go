@@ -22,6 +22,9 @@ func (s *Session) setLateAliases(ctx context.Context) error {
 	if s.Indices == nil {
 		return nil
 	}
+	if err := s.leaveStreams(ctx); err != nil {
+		return err
+	}
 	entries, err := s.Entries(ctx)
 	if err != nil {
 		return err

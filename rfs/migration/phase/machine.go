@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
@@ -164,7 +165,11 @@ func (s *Session) plan(ctx context.Context) (*plan.Plan, error) {
 		return nil, err
 	}
 	if s.Indices != nil {
-		if err := s.Indices.Check(ctx, p); err != nil {
+		var owns creation.Owns
+		if s.Root != nil && s.Ledger != nil {
+			owns = s.Ledger.Owns
+		}
+		if err := s.Indices.Check(ctx, p, owns); err != nil {
 			return nil, err
 		}
 	}

@@ -343,8 +343,8 @@ func (s *Session) SourceIndex(ctx context.Context, loc snapshot.Locator) (*snaps
 // Indices creates and changes indices of the target cluster.
 type Indices interface {
 	// Check returns an error if the target cannot accept a plan, before anything is written. It adapts the names of data streams and their
-	// backing indices in the plan to the target.
-	Check(ctx context.Context, plan *plan.Plan) error
+	// backing indices in the plan to the target. owns recognizes the indices of former rounds of a followed cluster; nil: there were none.
+	Check(ctx context.Context, plan *plan.Plan, owns creation.Owns) error
 	// Absent returns the names that nothing on the target has.
 	Absent(ctx context.Context, names []string) ([]string, error)
 	// ChangeSettings applies settings that have changed since a former snapshot to target indices, and returns a text for each one it left.

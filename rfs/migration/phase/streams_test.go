@@ -52,7 +52,7 @@ func TestBackingIndicesAreNamedAsTheTargetCanTakeThem(t *testing.T) {
 				t.Fatal(err)
 			}
 			on := &creation.Indices{Cluster: creationtest.NewIndices(), Version: creationtest.OpenSearch2, Requester: c.target, Log: slog.New(slog.DiscardHandler)}
-			if err := on.Check(t.Context(), plan); !errors.Is(err, c.fails) || (err != nil) != (c.fails != nil) {
+			if err := on.Check(t.Context(), plan, nil); !errors.Is(err, c.fails) || (err != nil) != (c.fails != nil) {
 				t.Fatalf("%v", err)
 			}
 			got := ""

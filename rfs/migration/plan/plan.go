@@ -221,7 +221,14 @@ func New(ctx context.Context, repo snapshot.Repository, req Request) (*Plan, err
 	} else if err := p.planStreams(ctx, snap, req); err != nil {
 		return nil, err
 	}
-	if err := p.findUnchanged(ctx, repo, gen); err != nil {
+	former, err := gen.streams(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.vanishedStreams(former, req); err != nil {
+		return nil, err
+	}
+	if err := p.findUnchanged(ctx, repo, gen, former); err != nil {
 		return nil, err
 	}
 	return p, p.CheckTargets()

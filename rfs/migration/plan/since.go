@@ -65,6 +65,8 @@ type Follow struct {
 	Parts []Part `json:",omitempty"`
 	// Ended are indices that are no longer followed, sorted by name, because applications write to them on the target.
 	Ended []string
+	// Moved are the indices of Ended that were cut over.
+	Moved []string `json:",omitempty"`
 	// Group selects the indices of the session; empty: all that are followed.
 	Group pattern.List `json:",omitempty"`
 }

@@ -40,6 +40,7 @@ func (p *Plan) planStreams(ctx context.Context, snap *snapshot.Snapshot, req Req
 		p.Warnings = append(p.Warnings, fmt.Sprintf("backing indices get no alias, because the data streams of the snapshot cannot be read: %v", err))
 		return nil
 	}
+	p.leaveMoved(g, req)
 	names := map[string]string{}
 	for stream := range g.DataStreams {
 		if names[stream], err = req.streamName(stream); err != nil {
@@ -62,6 +63,42 @@ func (p *Plan) planStreams(ctx context.Context, snap *snapshot.Snapshot, req Req
 		case part.Alias != "":
 			part.Alias = names[part.Stream]
 		}
+	}
+	return nil
+}
+
+// leaveMoved removes backing indices from the plan whose data streams were cut over: applications write to the stream on the target, so that
+// a backing index that the source has added since would take its place there.
+func (p *Plan) leaveMoved(g metadata.Globals, req Request) {
+	if req.Follow == nil || len(req.Follow.Moved) == 0 {
+		return
+	}
+	for stream, backing := range g.DataStreams {
+		if !slices.ContainsFunc(backing, func(name string) bool { return slices.Contains(req.Follow.Moved, name) }) {
+			continue
+		}
+		p.Indices = slices.DeleteFunc(p.Indices, func(x Index) bool {
+			late := slices.Contains(backing, x.Name)
+			if late {
+				p.Warnings = append(p.Warnings, fmt.Sprintf("the backing index %s is not followed: its data stream %s was cut over before the source created it", x.Name, stream))
+			}
+			return late
+		})
+	}
+}
+
+// vanishedStreams records the data streams of vanished backing indices. former are the backing indices in the former snapshots.
+func (p *Plan) vanishedStreams(former map[string]metadata.StreamPart, req Request) error {
+	for i := range p.Vanished {
+		part, ok := former[p.Vanished[i].Name]
+		if !ok || req.DataStreams == StreamsCreate {
+			continue
+		}
+		var err error
+		if part.Alias, err = req.streamName(part.Stream); err != nil {
+			return err
+		}
+		p.Vanished[i].Entry.Stream = &part
 	}
 	return nil
 }

@@ -18,19 +18,15 @@ const listReaders = 32
 // findUnchanged marks the indices that are the same as in the former snapshot of a chain: their shards consist of the same files, and their
 // mappings, aliases, settings and positions in data streams are equal. It reads the two manifests of each shard. If a manifest cannot be
 // read, the index is treated as changed and its item fails with the reason.
-func (p *Plan) findUnchanged(ctx context.Context, repo snapshot.Repository, gen *Generation) error {
+func (p *Plan) findUnchanged(ctx context.Context, repo snapshot.Repository, gen *Generation, was map[string]metadata.StreamPart) error {
 	if gen == nil || len(gen.bases) == 0 {
 		return nil
-	}
-	writes, err := gen.streamWrites(ctx)
-	if err != nil {
-		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(listReaders)
 	for i := range p.Indices {
 		x := &p.Indices[i]
-		if s := x.Entry.Stream; s != nil && s.Alias != "" && s.Writes != writes[x.Name] {
+		if s := x.Entry.Stream; s != nil && s.Alias != "" && s.Writes != was[x.Name].Writes {
 			continue
 		}
 		g.Go(func() (err error) {
@@ -41,9 +37,12 @@ func (p *Plan) findUnchanged(ctx context.Context, repo snapshot.Repository, gen 
 	return g.Wait()
 }
 
-// streamWrites returns the write indices of the data streams in the former snapshot.
-func (g *Generation) streamWrites(ctx context.Context) (map[string]bool, error) {
-	writes := map[string]bool{}
+// streams returns the backing indices of the data streams in the former snapshots, by name.
+func (g *Generation) streams(ctx context.Context) (map[string]metadata.StreamPart, error) {
+	parts := map[string]metadata.StreamPart{}
+	if g == nil {
+		return parts, nil
+	}
 	for _, b := range g.bases {
 		if len(b.DataStreams) == 0 {
 			continue
@@ -54,11 +53,11 @@ func (g *Generation) streamWrites(ctx context.Context) (map[string]bool, error) 
 		}
 		for name, part := range metadata.StreamParts(all, func(string) bool { return false }) {
 			if g.baseOf(name) == b.Snapshot {
-				writes[name] = part.Writes
+				parts[name] = part
 			}
 		}
 	}
-	return writes, nil
+	return parts, nil
 }
 
 // unchanged reports whether the metadata and the files of the index are the same as in the former snapshot.

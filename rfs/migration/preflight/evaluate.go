@@ -82,7 +82,7 @@ func (e *Evaluator) Evaluate(ctx context.Context, p *plan.Plan) (*Report, error)
 // changes determines what would be created, changed, left out and rejected.
 func (e *Evaluator) changes(ctx context.Context, p *plan.Plan, r *Report) error {
 	if e.Indices != nil {
-		if err := e.Indices.Check(ctx, p); errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil {
+		if err := e.Indices.Check(ctx, p, nil); errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil {
 			return err
 		} else if err != nil {
 			r.refuse("%s", fault.Text(err))

@@ -22,6 +22,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
@@ -193,4 +194,4 @@ type there struct{ phase.Indices }
 
 func (there) Absent(context.Context, []string) ([]string, error) { return nil, nil }
 
-func (there) Check(context.Context, *plan.Plan) error { return nil }
+func (there) Check(context.Context, *plan.Plan, creation.Owns) error { return nil }

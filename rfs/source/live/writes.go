@@ -109,6 +109,20 @@ func (c *Cluster) expressions(ctx context.Context, selects func(name string) boo
 
 // nameStreams replaces backing indices by their data streams.
 func (c *Cluster) nameStreams(ctx context.Context, chosen map[string]bool) error {
+	streams, err := c.streams(ctx)
+	for stream, backing := range streams {
+		for _, name := range backing {
+			if chosen[name] {
+				delete(chosen, name)
+				chosen[stream] = true
+			}
+		}
+	}
+	return err
+}
+
+// streams returns the backing indices of all data streams, the oldest first.
+func (c *Cluster) streams(ctx context.Context) (map[string][]string, error) {
 	var answer struct {
 		Streams []struct {
 			Name    string
@@ -122,17 +136,28 @@ func (c *Cluster) nameStreams(ctx context.Context, chosen map[string]bool) error
 		query.Set("expand_wildcards", "all") // including hidden ones, which older versions always list
 	}
 	if err := c.call(ctx, http.MethodGet, "/_data_stream", query, nil, &answer); err != nil {
-		return err
+		return nil, err
 	}
+	all := map[string][]string{}
 	for _, s := range answer.Streams {
 		for _, x := range s.Indices {
-			if chosen[x.Name] {
-				delete(chosen, x.Name)
-				chosen[s.Name] = true
-			}
+			all[s.Name] = append(all[s.Name], x.Name)
 		}
 	}
-	return nil
+	return all, nil
+}
+
+// writeIndices returns the indices to which data streams write.
+func (c *Cluster) writeIndices(ctx context.Context, names []string) (map[string]bool, error) {
+	writes := map[string]bool{}
+	if !slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, backingPrefix) }) {
+		return writes, nil
+	}
+	streams, err := c.streams(ctx)
+	for _, backing := range streams {
+		writes[backing[len(backing)-1]] = true
+	}
+	return writes, err
 }
 
 // backingPrefix is the prefix of the names of the backing indices of data streams.
@@ -144,13 +169,28 @@ func (c *Cluster) atLeast(major, minor int) bool {
 	return v.Distribution == "opensearch" || v.Major > major || v.Major == major && v.Minor >= minor
 }
 
-// Block sets write blocks on indices. Since Elasticsearch 7.9 it returns when no write is in progress on any shard; before, accepted writes
-// may still complete afterwards.
+// Block sets write blocks on indices. Since Elasticsearch 7.9 it returns when no write is in progress on any shard; before, and on indices
+// to which data streams write, accepted writes may still complete afterwards.
 func (c *Cluster) Block(ctx context.Context, names []string) error {
-	return each(names, func(path string) error {
-		if !c.atLeast(7, 9) {
-			return c.call(ctx, http.MethodPut, path+"/_settings", nil, map[string]any{"index.blocks.write": true}, nil)
+	if !c.atLeast(7, 9) {
+		return c.blockBySetting(ctx, names)
+	}
+	writes, err := c.writeIndices(ctx, names)
+	if err != nil {
+		return err
+	}
+	var some, others []string // the API refuses indices to which data streams write
+	for _, name := range names {
+		if writes[name] {
+			some = append(some, name)
+		} else {
+			others = append(others, name)
 		}
+	}
+	if err := c.blockBySetting(ctx, some); err != nil {
+		return err
+	}
+	return each(others, func(path string) error {
 		var answer struct {
 			All     bool `json:"shards_acknowledged"`
 			Indices []struct {
@@ -170,6 +210,13 @@ func (c *Cluster) Block(ctx context.Context, names []string) error {
 			return fmt.Errorf("not every shard of the source has confirmed the write block: %w", fault.ErrUnavailable)
 		}
 		return nil
+	})
+}
+
+// blockBySetting sets write blocks without waiting for writes in progress.
+func (c *Cluster) blockBySetting(ctx context.Context, names []string) error {
+	return each(names, func(path string) error {
+		return c.call(ctx, http.MethodPut, path+"/_settings", nil, map[string]any{"index.blocks.write": true}, nil)
 	})
 }
 

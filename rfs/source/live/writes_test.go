@@ -65,6 +65,22 @@ func TestCluster_Blocks(t *testing.T) {
 	}
 }
 
+// TestCluster_BlocksDataStreams: the index to which a data stream writes gets its block by a setting, as the API for blocks refuses it.
+func TestCluster_BlocksDataStreams(t *testing.T) {
+	cluster, a := opened(t, map[string]answer{
+		"GET /":                            {200, `{"version":{"distribution":"opensearch","number":"2.19.4"}}`},
+		"GET /_data_stream":                {200, `{"data_streams":[{"name":"x","indices":[{"index_name":".ds-x-000001"},{"index_name":".ds-x-000002"}]},{"name":"y","indices":[{"index_name":".ds-y-000001"}]}]}`},
+		"PUT /.ds-x-000002/_settings":      {200, `{}`},
+		"PUT /a,.ds-x-000001/_block/write": {200, `{"acknowledged":true,"shards_acknowledged":true,"indices":[{"name":"a","blocked":true},{"name":".ds-x-000001","blocked":true}]}`},
+	})
+	if err := cluster.Block(t.Context(), []string{"a", ".ds-x-000001", ".ds-x-000002"}); err != nil {
+		t.Error(err)
+	}
+	if want := []string{`PUT /.ds-x-000002/_settings  {"index.blocks.write":true}`, "PUT /a,.ds-x-000001/_block/write  "}; !slices.Equal(a.sent, want) {
+		t.Errorf("sent %q", a.sent)
+	}
+}
+
 func TestCluster_BlockTakesNamesOnly(t *testing.T) {
 	cluster, a := opened(t, map[string]answer{})
 	for _, name := range []string{"*", "a,b", "_all", "-a", "", "<now/d>"} {
