@@ -80,10 +80,13 @@ func (m *Migrate) check(named bool) error {
 		return Usage("exactly one of --target-host, --export-dir and --discard is required: it is the destination of the documents")
 	}
 	if m.Export.Dir != "" && m.Transfer.State.Coordinator.Host != "" {
-		return Usage("--coordinator-host has no meaning with --export-dir: one process writes an export and keeps the state of the work in that directory; leave it out, or let several processes meet in a bucket with --coordinator-bucket")
+		return Usage("--coordinator-host has no meaning with --export-dir: an export keeps the state of the work in its directory, for one process, or in its bucket; leave it out, or let several processes meet in a bucket with --coordinator-bucket")
 	}
 	if m.Export.Dir != "" && m.Transfer.Existing.Documents != "" {
 		return Usage("--existing-documents has no meaning with --export-dir: files have no documents yet; give it to rfsd import")
+	}
+	if err := m.Export.outside(m.Repository.URI); err != nil {
+		return err
 	}
 	return m.Transfer.Failed.outside(m.Repository.URI)
 }

@@ -20,10 +20,15 @@ func (f *Failed) Check() error {
 
 // outside refuses a sink in the repository, to which nothing is ever written.
 func (f Failed) outside(repository string) error {
-	if InBucket(f.Place.Dir) && strings.HasPrefix(strings.TrimRight(f.Place.Dir, "/")+"/", strings.TrimRight(repository, "/")+"/") {
+	if inside(f.Place.Dir, repository) {
 		return Usage("--failed-documents %s lies in %s, to which nothing is ever written", f.Place.Dir, repository)
 	}
 	return nil
+}
+
+// inside reports whether a place is a bucket's prefix in the repository.
+func inside(place, repository string) bool {
+	return InBucket(place) && strings.HasPrefix(strings.TrimRight(place, "/")+"/", strings.TrimRight(repository, "/")+"/")
 }
 
 // OutsideData refuses a sink that goes when the node's data directory is wiped, which may happen any time.

@@ -131,7 +131,7 @@ var brief = map[string][2]string{
 	"existing-documents":   {"CHOICE", "ids that the target has: overwrite, keep or newer"},
 	"exit-status":          {"", "end with an exit code that shows the state"},
 	"exit-when-done":       {"", "end when everything has arrived"},
-	"export-dir":           {"DIR", "write NDJSON files instead of sending to a cluster"},
+	"export-dir":           {"DIR", "write NDJSON files to a directory or bucket instead"},
 	"failed-documents":     {"DIR", "where failed documents are kept (default: ./rfsd-failed/NAME)"},
 	"finish":               {"", "end the following, and restore settings of the target"},
 	"force":                {"", "also where the session is not complete"},

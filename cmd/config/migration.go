@@ -30,6 +30,11 @@ func (s Stores) Options() repo.Options {
 	return repo.Options{S3: s.S3.options(), GCS: s.GCS.options(""), Azure: s.Azure.options("")}
 }
 
+// State returns the place of the state of the work in a bucket that is reached by these settings.
+func (s Stores) State(uri string) StateBucket {
+	return StateBucket{URI: uri, Region: s.S3.Region, Endpoint: s.S3.Endpoint, PathStyle: s.S3.PathStyle, RoleARN: s.S3.RoleARN, GCS: s.GCS, Azure: s.Azure}
+}
+
 // GCS holds the connection settings of a bucket of Google Cloud Storage.
 type GCS struct {
 	Endpoint string `flag:"gcs-endpoint" check:"url" help:"address of Google Cloud Storage, if not Google's"`
@@ -278,15 +283,24 @@ type Disks struct {
 // Export holds the destination of documents that do not go to a cluster.
 type Export struct {
 	_           struct{}    `group:"Export instead of a target" section:"export"`
-	Dir         string      `flag:"export-dir" help:"write bulk NDJSON files to this directory instead of a cluster"`
+	Dir         string      `flag:"export-dir" check:"place" help:"write bulk NDJSON files to this directory, or to s3://bucket/prefix, gs://bucket/prefix or azblob://container/prefix, instead of a cluster"`
 	Compression Compression `flag:"export-compression" default:"none" help:"none, gzip or zstd; gzip:LEVEL (1-9) and zstd:LEVEL (1-22) trade time for bytes (default levels: 6 and the fastest, 1)"`
 	Discard     bool        `flag:"discard" help:"read everything, build the bulk bodies and send nothing (dry run, benchmark)"`
 }
 
-// Check refuses addresses: only a directory has the locks and renames by which files appear whole, once.
+// Check refuses credentials in the address of a bucket.
 func (e *Export) Check() error {
-	if strings.Contains(e.Dir, "://") {
-		return Usage("invalid --export-dir %q: an export is written to a directory. For a bucket, export to a directory, copy it when its rfsd-export.json has \"complete\": true (aws s3 sync, gcloud storage rsync, azcopy sync), and import it with --from and the bucket's address", e.Dir)
+	if secret.In("export-dir", e.Dir) {
+		return Usage("%s: no user, password or key belongs in the address of a bucket: use AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, --gcs-key-file, --azure-key-file, or a role", secret.Text(e.Dir))
+	}
+	e.Dir = strings.TrimPrefix(e.Dir, "file://")
+	return nil
+}
+
+// outside refuses an export into the bucket of the repository, to which nothing is ever written.
+func (e Export) outside(repository string) error {
+	if inside(e.Dir, repository) {
+		return Usage("--export-dir %s lies in %s, to which nothing is ever written", e.Dir, repository)
 	}
 	return nil
 }
@@ -482,7 +496,7 @@ func (l Log) Least() slog.Level {
 type State struct {
 	_           struct{} `group:"Coordination" section:"coordination"`
 	Coordinator Cluster  `prefix:"coordinator-" help:"URL of an OpenSearch that keeps the state of the work; may be repeated, for several addresses of it (default: the target)"`
-	File        string   `flag:"coordinator-file" help:"file that keeps the state of the work, for one process (of an export: DIR/.rfsd/coordinator.db)"`
+	File        string   `flag:"coordinator-file" help:"file that keeps the state of the work, for one process (of an export to a directory: DIR/.rfsd/coordinator.db)"`
 	Bucket      StateBucket
 	Session     Session
 }

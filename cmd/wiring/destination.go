@@ -3,8 +3,13 @@ package wiring
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
+	"path/filepath"
 
+	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/rfs/base/files"
+	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/base/throttle"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/diskwatch"
@@ -17,9 +22,10 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/preflight"
+	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
-// openDestination connects to the cluster, opens the export directory, or none for a dry run.
+// openDestination connects to the cluster, opens the export, or none for a dry run.
 func openDestination(ctx context.Context, o Options, s *phase.Session, in *Resources) (engine.Destination, *target.Client, func() error, error) {
 	nothing := func() error { return nil }
 	switch {
@@ -30,12 +36,12 @@ func openDestination(ctx context.Context, o Options, s *phase.Session, in *Resou
 		identifyFiles(o, s, in.files)
 		return engine.Limited(engine.ToFiles(in.files), in.bucket.Take), nil, nothing, nil
 	case o.exportDir != "":
-		dir, err := openExport(o, s.Holder)
+		x, err := openExport(ctx, o, s.Holder)
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		identifyFiles(o, s, dir)
-		return engine.Limited(engine.ToFiles(dir), in.bucket.Take), nil, dir.Close, nil
+		identifyFiles(o, s, x)
+		return engine.Limited(engine.ToFiles(x), in.bucket.Take), nil, x.Close, nil
 	}
 	o.Target.Log = s.Log
 	client, err := target.New(ctx, o.Target)
@@ -70,25 +76,56 @@ func openDestination(ctx context.Context, o Options, s *phase.Session, in *Resou
 	return engine.ToCluster(in.counters.Sender(client), limits), client, stop, nil
 }
 
-// openExport opens the export directory, for this process alone or for all processes that share the work.
-func openExport(o Options, writer string) (*export.Dir, error) {
+// openExport opens the export in a bucket; or in a directory, for this process alone or for all processes that share the work.
+func openExport(ctx context.Context, o Options, writer string) (*export.Export, error) {
+	c := export.Compression(o.compression)
+	if config.InBucket(o.exportDir) {
+		objects, err := repo.OpenObjects(ctx, o.exportDir, o.stores)
+		if err != nil {
+			return nil, fmt.Errorf("export %s: %w", o.exportDir, err)
+		}
+		x, err := export.OpenBucket(ctx, objects.UpTo(export.MaxManifest), c)
+		if err != nil {
+			return nil, fmt.Errorf("export %s: %w", o.exportDir, err)
+		}
+		return x, nil
+	}
 	open := export.Open
 	if o.Shares() {
 		open = export.OpenShared
 	}
-	dir, err := open(o.exportDir, writer, export.Compression(o.compression))
+	x, err := open(o.exportDir, writer, c)
 	if err != nil {
 		return nil, fmt.Errorf("export directory %s: %w", o.exportDir, err)
 	}
-	return dir, nil
+	return x, nil
 }
 
-// identifyFiles binds a session to its export directory, which gets the mappings, and to how files are compressed.
-func identifyFiles(o Options, s *phase.Session, dir *export.Dir) {
-	s.Exported = func(ctx context.Context, p *plan.Plan) error {
-		return compare.WriteMappings(ctx, o.exportDir, &creation.Indices{Rules: o.rules, Overrides: o.overrides}, p)
+// writeMappings writes the mappings of an export next to its files.
+func writeMappings(ctx context.Context, o Options, body []byte) error {
+	if config.InBucket(o.exportDir) {
+		to, err := repo.OpenBucket(ctx, o.exportDir, o.stores, retry.Policy{})
+		if err != nil {
+			return err
+		}
+		return to.Put(ctx, compare.MappingsName, body)
 	}
-	s.Identity = map[string]string{phase.DestinationKey: phase.KindFiles, phase.DestinationIDKey: dir.ID(), phase.CompressionKey: string(export.Compression(o.compression).Method())}
+	return files.Replace(filepath.Join(o.exportDir, compare.MappingsName), 0o644, func(w io.Writer) error {
+		_, err := w.Write(body)
+		return err
+	})
+}
+
+// identifyFiles binds a session to its export, which gets the mappings, and to how files are compressed.
+func identifyFiles(o Options, s *phase.Session, x *export.Export) {
+	s.Exported = func(ctx context.Context, p *plan.Plan) error {
+		body, err := compare.EncodeMappings(ctx, &creation.Indices{Rules: o.rules, Overrides: o.overrides}, p)
+		if err != nil {
+			return err
+		}
+		return writeMappings(ctx, o, body)
+	}
+	s.Identity = map[string]string{phase.DestinationKey: phase.KindFiles, phase.DestinationIDKey: x.ID(), phase.CompressionKey: string(export.Compression(o.compression).Method())}
 }
 
 // bulkOptions bounds the bodies of one slot, so that all slots together keep to --max-connections.

@@ -19,6 +19,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/base/tracing"
 	"github.com/rfsd/rfsd/rfs/coordination/owner"
+	"github.com/rfsd/rfsd/rfs/destination/export"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
@@ -64,7 +65,11 @@ func (o Options) Observe(ctx context.Context, command, node string, log *slog.Lo
 
 // Memory returns what the options allow the process to hold.
 func (o Options) Memory() budget.Process {
-	return budget.Process{Slots: o.Slots, Connections: o.connections, Body: o.bulkBytes, Cluster: o.Target.URL != "", Longer: o.maxDocument - shards.DefaultMaxDocument}
+	output := 0
+	if config.InBucket(o.exportDir) {
+		output = export.MemoryOfAttempt
+	}
+	return budget.Process{Slots: o.Slots, Connections: o.connections, Body: o.bulkBytes, Cluster: o.Target.URL != "", Longer: o.maxDocument - shards.DefaultMaxDocument, Output: output}
 }
 
 // LimitMemory limits the memory of the process to what the options allow for a repository.

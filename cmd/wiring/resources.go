@@ -36,7 +36,7 @@ type Resources struct {
 	flow        *throttle.Flow // number and length of the requests of documents
 	// Opened already, for a slot inside a daemon; nil: open them by the options.
 	store cms.Store
-	files *export.Dir
+	files *export.Export
 	// That the plan of this process has read.
 	Manifests plan.Manifests
 	solo      *engine.Solo // of the slots inside a daemon; nil: the worker has the process to itself

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/report"
@@ -50,6 +51,9 @@ func ForMigration(version string, m config.Migrate) (Options, error) {
 	}
 	if err := o.transfer(m.Transfer); err != nil {
 		return o, err
+	}
+	if config.InBucket(o.exportDir) && o.coordinatorFile == "" && o.bucket.URI == "" {
+		o.bucket = m.Repository.Stores.State(strings.TrimRight(o.exportDir, "/") + "/" + export.StateFolder)
 	}
 	var err error
 	if o.order, err = m.Priority.Hints(); err != nil {

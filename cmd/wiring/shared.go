@@ -14,7 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
-// Shared holds the resources that the workers of all slots inside a daemon use together: one store, and one export directory.
+// Shared holds the resources that the workers of all slots inside a daemon use together: one store, and one export.
 type Shared struct {
 	o      Options
 	limits *limits
@@ -24,7 +24,7 @@ type Shared struct {
 
 	mu    sync.Mutex
 	store cms.Store
-	files *export.Dir
+	files *export.Export
 	opened
 }
 
@@ -33,7 +33,7 @@ func NewShared(o Options) *Shared {
 	return &Shared{o: o, limits: newLimits(o), memory: o.Memory().Input(), frames: budget.New(importer.MaxBack, 0)}
 }
 
-// Open opens the store and the export directory, once.
+// Open opens the store and the export, once.
 func (h *Shared) Open(ctx context.Context) (*cms.Coordinator, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -45,11 +45,11 @@ func (h *Shared) Open(ctx context.Context) (*cms.Coordinator, error) {
 		h.store, h.opened = store, append(h.opened, shut)
 	}
 	if h.files == nil && h.o.exportDir != "" {
-		dir, err := openExport(h.o, owner.Name())
+		x, err := openExport(ctx, h.o, owner.Name())
 		if err != nil {
 			return nil, err
 		}
-		h.files, h.opened = dir, append(h.opened, dir.Close)
+		h.files, h.opened = x, append(h.opened, x.Close)
 	}
 	return h.o.StateIn(h.store), nil
 }

@@ -16,6 +16,7 @@ type Process struct {
 	Slots, Connections int
 	Body               int   // of a request, in bytes
 	Cluster            bool  // requests go to a cluster
+	Output             int   // bytes that a slot buffers of its output
 	Longer             int64 // bytes by which the longest source may exceed the default
 }
 
@@ -26,7 +27,7 @@ func (p Process) Budget(bucket bool) int64 {
 	if p.Cluster {
 		bodies = p.Slots + p.Connections
 	}
-	budget := memoryOfProcess + memoryOfSlot*int64(p.Slots) + int64(bodies)*int64(p.Body)*5/4
+	budget := memoryOfProcess + (memoryOfSlot+int64(p.Output))*int64(p.Slots) + int64(bodies)*int64(p.Body)*5/4
 	if bucket {
 		budget += memoryAhead
 	}

@@ -20,7 +20,7 @@ func BenchmarkSend(b *testing.B) {
 	body := lines(16 << 20)
 	for _, c := range []Compression{None, "gzip", "gzip:1", "zstd", "zstd:3", "zstd:7"} {
 		b.Run(string(c), func(b *testing.B) {
-			f := create(b, openDir(b, b.TempDir(), "w", c), "logs", 0, 0)
+			f := create(b, enter(b, dirHome(b.TempDir()), "w", c), "logs", 0, 0)
 			b.SetBytes(int64(len(body)))
 			began, rounds := cpu(), 0
 			for b.Loop() {
@@ -29,7 +29,7 @@ func BenchmarkSend(b *testing.B) {
 				}
 				rounds++
 			}
-			written := f.parts["logs"].sum.n
+			written := f.out.(*attempt).parts["logs"].sum.n.Load()
 			b.ReportMetric(float64(rounds)*float64(len(body))/1e6/(cpu()-began).Seconds(), "MB/cpu-s")
 			b.ReportMetric(float64(written)/float64(rounds)/float64(len(body)), "ratio")
 			if err := f.Abort(); err != nil {

@@ -44,12 +44,12 @@ func TestHigherLevelsMakeSmallerFiles(t *testing.T) {
 			last = int64(len(body)) / 2
 		}
 		dir := t.TempDir()
-		d := openDir(t, dir, "w", c)
+		d := enter(t, dirHome(dir), "w", c)
 		f := create(t, d, "logs", 0, 0)
 		send(t, f, body)
 		commit(t, f)
 		finish(t, d, "")
-		size := manifest(t, dir).Bytes
+		size := manifest(t, dirHome(dir)).Bytes
 		if size >= last {
 			t.Errorf("%s: %d of %d bytes, want less than %d", c, size, len(body), last)
 		}

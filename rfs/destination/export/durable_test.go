@@ -184,5 +184,5 @@ func TestWhatIsCommittedSurvivesACrash(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	wantTree(t, root, map[string]string{})
+	wantTree(t, dirHome(root), map[string]string{})
 }

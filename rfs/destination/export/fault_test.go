@@ -110,7 +110,7 @@ func exportOn(t *testing.T, files *faulty, dir string, c Compression) error {
 	}
 	defer d.Close()
 	for n, body := range []string{pair("i", "1") + pair("i_a", "1"), pair("i", "1"), pair("j", "1") + pair("j", "2")} {
-		f, err := d.Create([]string{"i", "i", "j"}[n], 0, 0, nil)
+		f, err := d.Create(t.Context(), []string{"i", "i", "j"}[n], 0, 0, nil)
 		if err != nil {
 			return err
 		}
@@ -127,7 +127,7 @@ func exportOn(t *testing.T, files *faulty, dir string, c Compression) error {
 			return errors.Join(err, f.Abort())
 		}
 	}
-	return d.Finish("")
+	return d.Finish(t.Context(), "")
 }
 
 // TestNoErrorOfTheDiskIsOverlooked fails each call of an export in turn: a failing write, a failing fsync, a full disk.
@@ -159,11 +159,11 @@ func TestNoErrorOfTheDiskIsOverlooked(t *testing.T) {
 				if err := exportOn(t, &faulty{fails: -1}, dir, c); err != nil {
 					t.Fatalf("call %d, %s: the next run: %v", n, call, err)
 				}
-				m := manifest(t, dir)
+				m := manifest(t, dirHome(dir))
 				if !m.Complete || m.Documents != 3 || len(m.Files) != 2 {
 					t.Errorf("call %d, %s: after the next run %+v", n, call, m)
 				}
-				for name := range tree(t, dir) {
+				for name := range tree(t, dirHome(dir)) {
 					if strings.Contains(name, ".tmp-") {
 						t.Errorf("%s is left", name)
 					}
@@ -174,9 +174,9 @@ func TestNoErrorOfTheDiskIsOverlooked(t *testing.T) {
 }
 
 func TestItemsAndBodiesAreChecked(t *testing.T) {
-	d := openDir(t, t.TempDir(), "w", None)
+	d := enter(t, dirHome(t.TempDir()), "w", None)
 	for _, c := range [][2]int64{{-1, 0}, {0, -1}} {
-		if _, err := d.Create("i", int(c[0]), c[1], nil); err == nil {
+		if _, err := d.Create(t.Context(), "i", int(c[0]), c[1], nil); err == nil {
 			t.Errorf("created %v", c)
 		}
 	}
@@ -217,9 +217,9 @@ func TestErrorsOfTheDiskAreReported(t *testing.T) {
 	broken := errors.New("input/output error")
 	for _, c := range []struct {
 		name string
-		test func(t *testing.T, files *sick, d *Dir, dir string) error
+		test func(t *testing.T, files *sick, d *Export, dir string) error
 	}{
-		{"of a folder that cannot be listed at the start", func(t *testing.T, files *sick, d *Dir, dir string) error {
+		{"of a folder that cannot be listed at the start", func(t *testing.T, files *sick, d *Export, dir string) error {
 			if err := d.Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -227,43 +227,43 @@ func TestErrorsOfTheDiskAreReported(t *testing.T) {
 			_, err := OpenOn(files, dir, "w", None)
 			return err
 		}},
-		{"of a folder that cannot be listed at the end", func(_ *testing.T, files *sick, d *Dir, _ string) error {
+		{"of a folder that cannot be listed at the end", func(_ *testing.T, files *sick, d *Export, _ string) error {
 			files.walk = broken
-			return d.Finish("")
+			return d.Finish(t.Context(), "")
 		}},
-		{"of a file whose size is unknown", func(_ *testing.T, files *sick, d *Dir, _ string) error {
+		{"of a file whose size is unknown", func(_ *testing.T, files *sick, d *Export, _ string) error {
 			files.info = broken
-			return d.Finish("")
+			return d.Finish(t.Context(), "")
 		}},
-		{"of a temporary file that stays", func(t *testing.T, files *sick, d *Dir, _ string) error {
+		{"of a temporary file that stays", func(t *testing.T, files *sick, d *Export, _ string) error {
 			f := create(t, d, "j", 0, 0)
 			send(t, f, pair("j", "1"))
 			files.remove = broken
 			return f.Abort()
 		}},
-		{"of a file of a former run that stays", func(t *testing.T, files *sick, d *Dir, _ string) error {
+		{"of a file of a former run that stays", func(t *testing.T, files *sick, d *Export, _ string) error {
 			f := create(t, d, "i", 0, 0)
 			files.remove = broken
 			return f.Commit(t.Context())
 		}},
-		{"of the manifest that is to be marked as incomplete", func(t *testing.T, files *sick, d *Dir, dir string) error {
+		{"of the manifest that is to be marked as incomplete", func(t *testing.T, files *sick, d *Export, dir string) error {
 			finish(t, d, "")
 			files.rename = broken
-			_, err := d.Create("j", 0, 0, nil)
+			_, err := d.Create(t.Context(), "j", 0, 0, nil)
 			files.rename = nil
 			create(t, d, "j", 0, 0)
-			wantManifest(t, dir, false, nil)
+			wantManifest(t, dirHome(dir), false, nil)
 			return err
 		}},
-		{"of the manifest at the end, which is written when asked again", func(t *testing.T, files *sick, d *Dir, dir string) error {
+		{"of the manifest at the end, which is written when asked again", func(t *testing.T, files *sick, d *Export, dir string) error {
 			files.rename = broken
-			err := d.Finish("")
+			err := d.Finish(t.Context(), "")
 			files.rename = nil
 			finish(t, d, "")
-			wantManifest(t, dir, true, map[string]int64{"i/0-0.ndjson": 1})
+			wantManifest(t, dirHome(dir), true, map[string]int64{"i/0-0.ndjson": 1})
 			return err
 		}},
-		{"of a directory that cannot be synced", func(t *testing.T, _ *sick, _ *Dir, dir string) error {
+		{"of a directory that cannot be synced", func(t *testing.T, _ *sick, _ *Export, dir string) error {
 			if err := (system{}).SyncDir(filepath.Join(dir, "absent")); errors.Is(err, fs.ErrNotExist) {
 				return broken
 			}

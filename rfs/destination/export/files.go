@@ -1,6 +1,7 @@
 package export
 
 import (
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -49,3 +50,22 @@ func (system) Lock(path, holder string, how files.Locking) (io.Closer, error) {
 }
 
 func (system) SyncDir(path string) error { return files.SyncDir(path) }
+
+// replace durably writes a small file in an existing folder. After a crash the file has the old or the new content.
+func replace(files Files, path string, b []byte) error {
+	tmp := path + ".new"
+	t, err := files.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err = t.Write(b); err == nil {
+		err = t.Sync()
+	}
+	if err = errors.Join(err, t.Close()); err != nil {
+		return err
+	}
+	if err := files.Rename(tmp, path); err != nil {
+		return err
+	}
+	return files.SyncDir(filepath.Dir(path))
+}

@@ -1,13 +1,8 @@
 package export
 
 import (
-	"cmp"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -77,146 +72,15 @@ func ParseManifest(b []byte) (Manifest, error) {
 	return m, nil
 }
 
-// readManifest reads the manifest of the directory. For a new export it writes one durably, before any document is exported.
-func (d *Dir) readManifest() error {
-	b, err := d.files.ReadFile(filepath.Join(d.path, ManifestName))
-	if errors.Is(err, fs.ErrNotExist) {
-		d.manifest = Manifest{Format: manifestFormat, ID: rand.Text(), Files: []Entry{}}
-		return d.writeManifest()
-	}
-	if err == nil {
-		d.manifest, err = ParseManifest(b)
-	}
-	return err
+// newManifest returns the manifest of an export that is in progress.
+func newManifest(id string) Manifest {
+	return Manifest{Format: manifestFormat, ID: id, Files: []Entry{}}
 }
 
-func (d *Dir) writeManifest() error {
-	b, err := json.MarshalIndent(d.manifest, "", " ")
-	if err != nil {
-		return err
-	}
-	return replace(d.files, filepath.Join(d.path, ManifestName), append(b, '\n'))
-}
-
-// ID returns the id of the export directory, which was generated when it was first opened.
-func (d *Dir) ID() string { return d.manifest.ID }
-
-// resume marks the export as incomplete before one of its files may change. d.mu is held.
-func (d *Dir) resume() error {
-	d.accounted = false
-	if err := d.reloadManifest(); err != nil {
-		return err
-	}
-	if !d.manifest.Complete && d.manifest.Reason == "" {
-		return nil
-	}
-	before := d.manifest
-	d.manifest = Manifest{Format: manifestFormat, ID: before.ID, Files: []Entry{}}
-	if err := d.writeManifest(); err != nil {
-		d.manifest = before
-		return fmt.Errorf("mark the export as incomplete: %w", err)
-	}
-	return nil
-}
-
-// Finish writes the manifest of all finished files. missing is the reason why the export is incomplete
-// although no work is left. If it is empty, the export is complete, and Finish returns fault.ErrCorrupt for a committed file that is
-// missing or has another size. Finish may be repeated; it checks the files again if Create was called since.
-func (d *Dir) Finish(missing string) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !d.shared && d.accounted && d.manifest.Reason == missing {
-		return nil
-	}
-	return d.exclusively(func() error { return d.finish(missing) })
-}
-
-func (d *Dir) finish(missing string) error {
-	if err := d.reloadManifest(); err != nil {
-		return fmt.Errorf("finish export %s: %w", d.path, err)
-	}
-	m := Manifest{Format: manifestFormat, ID: d.manifest.ID, Complete: missing == "", Reason: missing}
-	var err error
-	if m.Files, err = d.account(m.Complete); err != nil {
-		return fmt.Errorf("finish export %s: %w", d.path, err)
-	}
-	for _, e := range m.Files {
-		m.Documents += e.Documents
-		m.Bytes += e.Bytes
-	}
-	d.accounted = true
-	if m.Complete == d.manifest.Complete && m.Reason == d.manifest.Reason && slices.Equal(m.Files, d.manifest.Files) {
-		return nil
-	}
-	before := d.manifest
-	d.manifest = m
-	if err := d.writeManifest(); err != nil {
-		d.manifest, d.accounted = before, false
-		return fmt.Errorf("finish export %s: %w", d.path, err)
-	}
-	return nil
-}
-
-// account returns the finished files on disk, described by the records of their items. strict requires that records and
-// files agree; they differ for an item that failed between the two.
-func (d *Dir) account(strict bool) ([]Entry, error) {
-	there := map[string]int64{}
-	noted := map[string]Entry{}
-	notes := filepath.Join(d.path, private, "items")
-	err := d.files.WalkDir(d.path, func(path string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if !e.Type().IsRegular() {
-			return nil
-		}
-		if strings.HasPrefix(path, notes+string(filepath.Separator)) {
-			if !strings.HasSuffix(path, ".json") {
-				return nil
-			}
-			n, err := d.readNote(path)
-			for _, e := range n.Files {
-				noted[e.Name] = e.Entry
-			}
-			return err
-		}
-		rel, err := filepath.Rel(d.path, path)
-		if err != nil {
-			return err
-		}
-		if rel = filepath.ToSlash(rel); !finished(rel) {
-			return nil
-		}
-		info, err := e.Info()
-		if err != nil {
-			return err
-		}
-		there[rel] = info.Size()
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	files := make([]Entry, 0, len(there))
-	for name, size := range there {
-		e, ok := noted[name]
-		if !ok || !strict && e.Bytes != size {
-			e = Entry{Name: name, Bytes: size}
-		}
-		if e.Bytes != size {
-			return nil, fmt.Errorf("%s has %d bytes, %d were written; export into another directory: %w", name, size, e.Bytes, fault.ErrCorrupt)
-		}
-		delete(noted, name)
-		files = append(files, e)
-	}
-	for name := range noted {
-		if !strict {
-			break
-		}
-		return nil, fmt.Errorf("%s is missing; export into another directory: %w", name, fault.ErrCorrupt)
-	}
-	slices.SortFunc(files, func(a, b Entry) int { return cmp.Compare(a.Name, b.Name) })
-	return files, nil
+// encode returns the manifest as it is stored.
+func (m *Manifest) encode() ([]byte, error) {
+	b, err := json.MarshalIndent(m, "", " ")
+	return append(b, '\n'), err
 }
 
 // finished reports whether a name below the directory is the name of a finished file.
@@ -227,35 +91,35 @@ func finished(name string) bool {
 	return slices.ContainsFunc(extensions[:], func(ext string) bool { return strings.HasSuffix(name, ext) })
 }
 
-// note is the record of an item in DIR/.rfsd/items: its finished files, and all indices that may have files of this or an earlier
-// attempt in their folders.
+// note is the record of an item in .rfsd/items: its published files. In a directory it also names all indices that may have files of this or
+// an earlier attempt in their folders, in a bucket the latest attempt that has started.
 type note struct {
-	Files  []noted  `json:"files"`
-	Former []string `json:"former,omitempty"`
+	Files   []noted  `json:"files"`
+	Former  []string `json:"former,omitempty"`
+	Attempt string   `json:"attempt,omitempty"`
 }
 
 type noted struct {
 	Entry
-	Index string `json:"index"`
+	Index   string `json:"index"`
+	Version string `json:"version,omitempty"` // of the object
 }
 
-// readNote returns the record in a file, or the zero value if the file does not exist.
-func (d *Dir) readNote(path string) (note, error) {
+// noteName returns the name of an item's record, slash-separated, below the export.
+func noteName(it item) string {
+	return notes + EncodeName(it.index) + "/" + it.name + noteExtension
+}
+
+const (
+	notes         = private + "/items/"
+	noteExtension = ".json"
+)
+
+// parseNote parses the record of an item. Errors are fault.ErrCorrupt.
+func parseNote(name string, b []byte) (note, error) {
 	var n note
-	b, err := d.files.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return n, nil
-	}
-	if err != nil {
-		return n, err
-	}
 	if err := json.Unmarshal(b, &n); err != nil {
-		return n, fmt.Errorf("%s: %w: %w", path, err, fault.ErrCorrupt)
+		return n, fmt.Errorf("%s: %w: %w", name, err, fault.ErrCorrupt)
 	}
 	return n, nil
-}
-
-// entry returns the manifest entry of a finished part.
-func (p *part) entry() Entry {
-	return Entry{Name: p.name, Bytes: p.sum.n, Documents: p.documents, SHA256: hex.EncodeToString(p.sum.hash.Sum(nil))}
 }

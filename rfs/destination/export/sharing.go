@@ -21,12 +21,12 @@ const (
 
 // OpenShared is Open for a directory that other processes, also on other machines, write to at the same time. The files of an item
 // are published under a lock of the directory, if the writer still holds the item.
-func OpenShared(dir, writer string, c Compression) (*Dir, error) {
+func OpenShared(dir, writer string, c Compression) (*Export, error) {
 	return open(system{}, dir, writer, c, true)
 }
 
 // join acquires the lock of this writer and removes the temporary files of dead writers.
-func (d *Dir) join() error {
+func (d *dir) join() error {
 	return d.exclusively(func() error {
 		if err := d.files.MkdirAll(filepath.Join(d.path, private, writersFolder), 0o700); err != nil {
 			return err
@@ -44,7 +44,7 @@ func (d *Dir) join() error {
 }
 
 // exclusively runs f while no other writer publishes: in a shared directory under the publish lock, for which it waits.
-func (d *Dir) exclusively(f func() error) error {
+func (d *dir) exclusively(f func() error) error {
 	if !d.shared {
 		return f()
 	}
@@ -55,16 +55,8 @@ func (d *Dir) exclusively(f func() error) error {
 	return errors.Join(f(), lock.Close())
 }
 
-// reloadManifest reads the manifest of a shared directory again, since other writers may have changed it.
-func (d *Dir) reloadManifest() error {
-	if !d.shared {
-		return nil
-	}
-	return d.readManifest()
-}
-
 // cleanDead removes the temporary files of writers that have ended without removing them.
-func (d *Dir) cleanDead() error {
+func (d *dir) cleanDead() error {
 	dead := map[string]bool{}
 	folder := filepath.Join(d.path, private, writersFolder)
 	err := d.files.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
@@ -106,7 +98,7 @@ func writerOf(name string) string {
 }
 
 // releaseWriter removes the lock file of this writer in a shared directory, and releases the lock.
-func (d *Dir) releaseWriter() error {
+func (d *dir) releaseWriter() error {
 	if d.own == nil {
 		return nil
 	}

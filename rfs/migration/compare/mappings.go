@@ -9,11 +9,9 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
-	"path/filepath"
 	"slices"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/base/files"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/target"
@@ -24,7 +22,7 @@ import (
 )
 
 const (
-	// MappingsName is the file of an export directory that holds the mappings of its indices.
+	// MappingsName is the file of an export that holds the mappings of its indices.
 	MappingsName = "rfsd-mappings.json"
 	// maxMappings bounds the size of that file in bytes.
 	maxMappings = 256 << 20
@@ -36,8 +34,8 @@ type exportedMappings struct {
 	Indices map[string][]json.RawMessage `json:"indices"`
 }
 
-// WriteMappings writes the mappings of the indices of a plan to an export directory. It omits indices whose mapping cannot be converted.
-func WriteMappings(ctx context.Context, dir string, indices *creation.Indices, p *plan.Plan) error {
+// EncodeMappings returns the content of the file with the mappings of the indices of a plan. It omits indices whose mapping cannot be converted.
+func EncodeMappings(ctx context.Context, indices *creation.Indices, p *plan.Plan) ([]byte, error) {
 	all := exportedMappings{Format: 1, Indices: map[string][]json.RawMessage{}}
 	for _, x := range p.Indices {
 		if x.Source == nil {
@@ -45,7 +43,7 @@ func WriteMappings(ctx context.Context, dir string, indices *creation.Indices, p
 		}
 		wanted, err := indices.Wanted(ctx, x)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, w := range wanted {
 			done, err := metadata.ConvertIndex(target.Version{Distribution: "opensearch", Number: "3.0.0", Major: 3}, w)
@@ -55,9 +53,8 @@ func WriteMappings(ctx context.Context, dir string, indices *creation.Indices, p
 			}
 		}
 	}
-	return files.Replace(filepath.Join(dir, MappingsName), 0o644, func(w io.Writer) error {
-		return json.NewEncoder(w).Encode(all)
-	})
+	b, err := json.Marshal(all)
+	return append(b, '\n'), err
 }
 
 // readMappings returns the mappings of an export as a plan of its indices; nil if the export has none.

@@ -215,14 +215,14 @@ func (o clusterOutput) Send(ctx context.Context, body []byte, n int) (bulk.Resul
 func (clusterOutput) Commit(context.Context) error { return nil }
 func (clusterOutput) Abort() error                 { return nil }
 
-// files writes each item into files of an export directory.
-type files struct{ dir *export.Dir }
+// files writes each item into files of an export.
+type files struct{ export *export.Export }
 
-// ToFiles returns a Destination that writes to an export directory.
-func ToFiles(dir *export.Dir) Destination { return files{dir} }
+// ToFiles returns a Destination that writes to an export, in a directory or a bucket.
+func ToFiles(x *export.Export) Destination { return files{x} }
 
-func (f files) Open(_ context.Context, id cms.ItemID, mayStart func() error) (Output, error) {
-	return f.dir.Create(id.Index, id.Shard, id.Cursor, mayStart)
+func (f files) Open(ctx context.Context, id cms.ItemID, mayStart func() error) (Output, error) {
+	return f.export.Create(ctx, id.Index, id.Shard, id.Cursor, mayStart)
 }
 func (f files) Durable() bool { return false }
 
@@ -243,19 +243,21 @@ type discarded struct{ bulk.Sender }
 func (discarded) Commit(context.Context) error { return nil }
 func (discarded) Abort() error                 { return nil }
 
-// Finisher is a Destination, such as an export directory, that is notified when no item is open any more.
+// Finisher is a Destination, such as an export, that is notified when no item is open any more.
 type Finisher interface {
 	// Finish ends the destination. missing is the reason why the output is incomplete; empty if it is complete.
-	Finish(missing string) error
+	Finish(ctx context.Context, missing string) error
 }
 
 // Finish writes the manifest of the export.
-func (f files) Finish(missing string) error { return f.dir.Finish(missing) }
+func (f files) Finish(ctx context.Context, missing string) error {
+	return f.export.Finish(ctx, missing)
+}
 
 // Finish ends the wrapped destination.
-func (l limited) Finish(missing string) error {
+func (l limited) Finish(ctx context.Context, missing string) error {
 	if f, ok := l.Destination.(Finisher); ok {
-		return f.Finish(missing)
+		return f.Finish(ctx, missing)
 	}
 	return nil
 }

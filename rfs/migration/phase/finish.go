@@ -42,7 +42,7 @@ func (s *Session) finishDestination(ctx context.Context) error {
 			return fmt.Errorf("mappings of the export: %w", err)
 		}
 	}
-	return f.Finish(missing)
+	return f.Finish(ctx, missing)
 }
 
 // allPlanned returns the recorded plan of the session, without indices whose metadata cannot be read.

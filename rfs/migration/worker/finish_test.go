@@ -21,7 +21,7 @@ import (
 
 var demo = filepath.Join("..", "..", "..", "testing", "fixtures", "7.10.2-demo")
 
-func openExport(t *testing.T, dir string) *export.Dir {
+func openExport(t *testing.T, dir string) *export.Export {
 	t.Helper()
 	d, err := export.Open(dir, "w", export.None)
 	if err != nil {
@@ -56,8 +56,8 @@ func (d interrupting) Open(ctx context.Context, id cms.ItemID, mayStart func() e
 }
 
 // Finish writes the manifest of the export.
-func (d interrupting) Finish(missing string) error {
-	return d.Destination.(engine.Finisher).Finish(missing)
+func (d interrupting) Finish(ctx context.Context, missing string) error {
+	return d.Destination.(engine.Finisher).Finish(ctx, missing)
 }
 
 type interruptingOutput struct {
@@ -133,7 +133,7 @@ func TestExportEndsWithItsManifest(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := openExport(t, filepath.Join(dir, "out"))
-		if err := d.Finish("as if it were not written"); err != nil {
+		if err := d.Finish(t.Context(), "as if it were not written"); err != nil {
 			t.Fatal(err)
 		}
 		d.Close()

@@ -22,16 +22,28 @@ type conditional interface {
 	date(ctx context.Context, name string) (time.Time, error)
 }
 
-// Objects are small objects below a prefix of a bucket that several processes change with conditional writes. Each call is one request,
+// Objects are objects below a prefix of a bucket that several processes change with conditional writes. Each call is one request,
 // without retries.
-type Objects struct{ in conditional }
+type Objects struct {
+	in  conditional
+	max int64 // bytes of an object that Get accepts
+}
 
 const (
 	// maxObject bounds an object of Objects, in bytes.
 	maxObject = 32 << 20
-	// objectTimeout bounds a request, response included.
+	// objectTimeout bounds a request about a small object, response included.
 	objectTimeout = 30 * time.Second
 )
+
+// UpTo returns the same objects, of at most max bytes each. The timeouts of Get and Put grow with the bytes.
+func (o *Objects) UpTo(max int64) *Objects { return &Objects{o.in, max} }
+
+// within returns a context for a request of at most size bytes.
+func within(ctx context.Context, size int64) (context.Context, context.CancelFunc) {
+	timeout := objectTimeout + time.Duration(max(0, size-maxObject)/slowestPut)*time.Second
+	return context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer for %v: %w", timeout, fault.ErrUnavailable))
+}
 
 // OpenObjects returns the Objects of a bucket or container without sending a request. Errors: fault.ErrConfig.
 func OpenObjects(ctx context.Context, uri string, o Options) (*Objects, error) {
@@ -39,7 +51,7 @@ func OpenObjects(ctx context.Context, uri string, o Options) (*Objects, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Objects{in}, nil
+	return &Objects{in, maxObject}, nil
 }
 
 // URI returns the URI of bucket and prefix.
@@ -50,29 +62,26 @@ func (o *Objects) Get(ctx context.Context, name string) (body []byte, version st
 	if err := checkName(name); err != nil {
 		return nil, "", err
 	}
-	rctx, cancel := context.WithTimeoutCause(ctx, objectTimeout, errObjectTimeout)
+	rctx, cancel := within(ctx, o.max)
 	defer cancel()
 	a, err := o.in.ask(rctx, part{name: name, n: -1})
 	if err != nil {
 		return nil, "", err
 	}
 	defer a.body.Close()
-	body, err = io.ReadAll(io.LimitReader(a.body, maxObject+1))
+	body, err = io.ReadAll(io.LimitReader(a.body, o.max+1))
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, "", fmt.Errorf("get %s: %w", name, context.Cause(ctx))
 	case err != nil:
 		return nil, "", fmt.Errorf("get %s: the answer broke off: %w: %w", name, err, fault.ErrUnavailable)
-	case len(body) > maxObject:
-		return nil, "", fault.Corrupt(name, "", maxObject, "longer than the %d bytes that such an object may have", maxObject)
+	case int64(len(body)) > o.max:
+		return nil, "", fault.Corrupt(name, "", o.max, "longer than the %d bytes that such an object may have", o.max)
 	case a.version == "":
 		return nil, "", fmt.Errorf("get %s: the store answers without an ETag: %w", name, fault.ErrConfig)
 	}
 	return body, a.version, nil
 }
-
-// errObjectTimeout is the cause with which a request that takes too long is cancelled.
-var errObjectTimeout = fmt.Errorf("no answer for %v: %w", objectTimeout, fault.ErrUnavailable)
 
 // Put writes an object if its version is still the given one, or with "" if it does not exist, and returns the new version.
 // fs.ErrExist means that the condition did not hold and nothing was changed. fault.ErrUnavailable means that the outcome is
@@ -81,7 +90,7 @@ func (o *Objects) Put(ctx context.Context, name string, body []byte, version str
 	if err := checkName(name); err != nil {
 		return "", err
 	}
-	rctx, cancel := context.WithTimeoutCause(ctx, objectTimeout, errObjectTimeout)
+	rctx, cancel := within(ctx, int64(len(body)))
 	defer cancel()
 	is, err = o.in.putIf(rctx, name, body, version)
 	if err == nil && is == "" {
@@ -93,7 +102,7 @@ func (o *Objects) Put(ctx context.Context, name string, body []byte, version str
 // List returns a page of the objects below a prefix whose names come after a name, in order of names, with their versions; more reports
 // whether others follow.
 func (o *Objects) List(ctx context.Context, prefix, after string) (names, versions []string, more bool, err error) {
-	rctx, cancel := context.WithTimeoutCause(ctx, objectTimeout, errObjectTimeout)
+	rctx, cancel := within(ctx, 0)
 	defer cancel()
 	all, of, more, err := o.in.names(rctx, prefix, after)
 	if err != nil {
@@ -116,7 +125,7 @@ func (o *Objects) Delete(ctx context.Context, name string) error {
 	if err := checkName(name); err != nil {
 		return err
 	}
-	rctx, cancel := context.WithTimeoutCause(ctx, objectTimeout, errObjectTimeout)
+	rctx, cancel := within(ctx, 0)
 	defer cancel()
 	return o.in.delete(rctx, name)
 }
@@ -126,7 +135,7 @@ func (o *Objects) Date(ctx context.Context, name string) (time.Time, error) {
 	if err := checkName(name); err != nil {
 		return time.Time{}, err
 	}
-	rctx, cancel := context.WithTimeoutCause(ctx, objectTimeout, errObjectTimeout)
+	rctx, cancel := within(ctx, 0)
 	defer cancel()
 	at, err := o.in.date(rctx, name)
 	if err == nil && at.IsZero() {

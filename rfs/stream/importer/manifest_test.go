@@ -25,7 +25,7 @@ func (w *world) export(folder string, finish bool, indices ...string) {
 	}
 	defer d.Close()
 	for _, index := range indices {
-		f, err := d.Create(index, 0, 0, func() error { return nil })
+		f, err := d.Create(w.t.Context(), index, 0, 0, func() error { return nil })
 		if err == nil {
 			_, err = f.Send(w.t.Context(), fmt.Appendf(nil, "{\"index\":{\"_index\":%[1]q,\"_id\":\"1\"}}\n{\"n\":1}\n{\"index\":{\"_index\":%[1]q,\"_id\":\"2\"}}\n{\"n\":2}\n", index), 2)
 		}
@@ -37,7 +37,7 @@ func (w *world) export(folder string, finish bool, indices ...string) {
 		}
 	}
 	if finish {
-		if err := d.Finish(""); err != nil {
+		if err := d.Finish(w.t.Context(), ""); err != nil {
 			w.t.Fatal(err)
 		}
 	}
