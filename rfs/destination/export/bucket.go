@@ -116,6 +116,11 @@ func (b *bucket) get(ctx context.Context, name string) (body []byte, version str
 	return body, version, err
 }
 
+// delete removes an object.
+func (b *bucket) delete(ctx context.Context, name string) error {
+	return b.policy.Do(ctx, func(ctx context.Context) error { return b.store.Delete(ctx, name) })
+}
+
 // swap is Put of the store with retries. If the response to a try is lost, a later one finds the object with the content, and succeeds.
 func (b *bucket) swap(ctx context.Context, name string, body []byte, version string) (is string, err error) {
 	err = b.policy.Do(ctx, func(ctx context.Context) error {

@@ -48,7 +48,7 @@ func wantExported(t *testing.T, h home) {
 // the export. After any other fault the next run completes it, with each document once.
 func TestBucket_SurvivesAFaultOfAnyRequest(t *testing.T) {
 	whole := newMemory()
-	if err := exportTo(t.Context(), bucketHome{whole, 1}); err != nil {
+	if err := exportTo(t.Context(), bucketHome{whole, 1, quick}); err != nil {
 		t.Fatal(err)
 	}
 	throttled := fmt.Errorf("SlowDown: %w", fault.ErrUnavailable)
@@ -76,7 +76,7 @@ func TestBucket_SurvivesAFaultOfAnyRequest(t *testing.T) {
 				if c.after != nil {
 					m.after = func(n int, _, _ string) error { return c.after(m, n, at) }
 				}
-				h := bucketHome{m, 1}
+				h := bucketHome{m, 1, quick}
 				err := exportTo(t.Context(), h)
 				if !errors.Is(err, c.ends) || c.ends == nil && err != nil {
 					t.Fatalf("request %d, %s: %v, want %v", at, call, err, c.ends)
@@ -124,7 +124,7 @@ func TestBucket_ALateHolderPublishesNothing(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := newMemory()
-			h := bucketHome{m, 1}
+			h := bucketHome{m, 1, quick}
 			late := try(t, share(t, h, "late"), held, "0")
 			stalled, goOn := make(chan struct{}), make(chan struct{})
 			puts, done := 0, false
@@ -195,7 +195,7 @@ func TestBucket_ObjectsOfOthers(t *testing.T) {
 		{"an object of another program", func(t *testing.T, h home, _ string, _ []byte) { h.put(t, "i/theirs.ndjson", []byte("x")) }, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := bucketHome{newMemory(), objectSize}
+			h := bucketHome{newMemory(), objectSize, quick}
 			x := share(t, h, "w")
 			commit(t, try(t, x, held, "1"))
 			name := only(t, h)
@@ -236,7 +236,7 @@ func TestBucket_ConflictsAreResolved(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := newMemory()
-			h := bucketHome{m, objectSize}
+			h := bucketHome{m, objectSize, quick}
 			x := share(t, h, "w")
 			commit(t, try(t, x, held, "1"))
 			left := c.conflicts
@@ -273,7 +273,7 @@ func TestBucket_BuffersAreBounded(t *testing.T) {
 	const size = 4096
 	for _, c := range []Compression{None, Gzip, Zstd} {
 		m := newMemory()
-		h := bucketHome{m, size}
+		h := bucketHome{m, size, quick}
 		f := create(t, enter(t, h, "w", c), "i", 0, 0)
 		want := map[string]string{}
 		for n := range 400 {
@@ -310,7 +310,7 @@ func TestOfAttempt(t *testing.T) {
 // TestBucket_ProcessesFinishTogether: each process that finds no work left finishes the export.
 func TestBucket_ProcessesFinishTogether(t *testing.T) {
 	m := newMemory()
-	h := bucketHome{m, 1}
+	h := bucketHome{m, 1, quick}
 	want := map[string]int64{}
 	for n := range 20 {
 		x := share(t, h, "w")
@@ -349,7 +349,7 @@ func TestBucket_AbortKeepsObjectsThatMayBePublished(t *testing.T) {
 	}{{"all responses are lost", false, fault.ErrUnavailable}, {"a later attempt starts", true, ErrSuperseded}} {
 		t.Run(c.name, func(t *testing.T) {
 			m := newMemory()
-			h := bucketHome{m, objectSize}
+			h := bucketHome{m, objectSize, quick}
 			x, other := share(t, h, "w"), share(t, h, "other")
 			f := try(t, x, held, "1")
 			m.after = func(_ int, call, name string) error {
@@ -381,7 +381,7 @@ func TestBucket_AbortKeepsObjectsThatMayBePublished(t *testing.T) {
 
 // TestBucket_FinishKeepsObjectsOfItemsInProgress: a process finishes the export while another has an item: for the first time, and again.
 func TestBucket_FinishKeepsObjectsOfItemsInProgress(t *testing.T) {
-	h := bucketHome{newMemory(), 1}
+	h := bucketHome{newMemory(), 1, quick}
 	one, two := share(t, h, "one"), share(t, h, "two")
 	f := try(t, one, held, "1")
 	finish(t, two, "")

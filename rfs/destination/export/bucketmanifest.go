@@ -115,9 +115,7 @@ func (b *bucket) tidy(ctx context.Context, listed map[string]string, kept map[st
 			superseded = append(superseded, name)
 		}
 	}
-	return each(ctx, superseded, func(ctx context.Context, name string) error {
-		return b.policy.Do(ctx, func(ctx context.Context) error { return b.store.Delete(ctx, name) })
-	})
+	return each(ctx, superseded, b.delete)
 }
 
 // each calls f for all names, some at the same time.

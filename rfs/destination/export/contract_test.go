@@ -342,7 +342,7 @@ func TestDirectory_KeepsTheContract(t *testing.T) {
 func TestBucket_KeepsTheContract(t *testing.T) {
 	for name, size := range map[string]int64{"one object": objectSize, "an object for each body": 1} {
 		t.Run(name, func(t *testing.T) {
-			keepsTheContract(t, func(*testing.T) home { return bucketHome{newMemory(), size} })
+			keepsTheContract(t, func(*testing.T) home { return bucketHome{newMemory(), size, quick} })
 		})
 	}
 }

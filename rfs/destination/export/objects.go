@@ -152,7 +152,7 @@ func (o *objects) remove() error {
 	defer cancel()
 	var all error
 	for _, name := range o.names {
-		all = errors.Join(all, o.bucket.store.Delete(ctx, name))
+		all = errors.Join(all, o.bucket.delete(ctx, name))
 	}
 	o.names = nil
 	return all

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -75,43 +74,51 @@ func (h dirHome) put(t testing.TB, name string, b []byte) {
 
 // bucketHome is a prefix of an object store.
 type bucketHome struct {
-	store Store
-	size  int64 // of objects
+	store  Store
+	size   int64 // of objects
+	policy retry.Policy
 }
 
-// once is a policy without pauses.
-var once = retry.Policy{Tries: 5, Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }}
+// quick is a policy without pauses.
+var quick = retry.Policy{Tries: 5, Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }}
 
 func (h bucketHome) enter(ctx context.Context, _ string, c Compression, _ bool) (*Export, error) {
-	return openBucket(ctx, h.store, c, once, h.size)
+	return openBucket(ctx, h.store, c, h.policy, h.size)
 }
 
 func (h bucketHome) raw(t testing.TB) map[string][]byte {
 	t.Helper()
 	all := map[string][]byte{}
 	for after, more := "", true; more; {
-		names, _, further, err := h.store.List(context.WithoutCancel(t.Context()), "", after)
+		err := h.policy.Do(context.WithoutCancel(t.Context()), func(ctx context.Context) (err error) {
+			var names []string
+			names, _, more, err = h.store.List(ctx, "", after)
+			for _, name := range names {
+				if err == nil {
+					all[name], _, err = h.store.Get(ctx, name)
+				}
+				if err == nil {
+					after = name
+				}
+			}
+			return err
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range names {
-			after = name
-			if all[name], _, err = h.store.Get(t.Context(), name); err != nil {
-				t.Fatal(err)
-			}
-		}
-		more = further
 	}
 	return all
 }
 
 func (h bucketHome) put(t testing.TB, name string, b []byte) {
 	t.Helper()
-	err := h.store.Delete(t.Context(), name)
-	if b != nil {
-		_, perr := h.store.Put(t.Context(), name, b, "")
-		err = errors.Join(err, perr)
-	}
+	err := h.policy.Do(t.Context(), func(ctx context.Context) error {
+		if err := h.store.Delete(ctx, name); err != nil || b == nil {
+			return err
+		}
+		_, err := h.store.Put(ctx, name, b, "")
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

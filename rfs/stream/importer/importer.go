@@ -176,12 +176,11 @@ func (m *Import) survey(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.files = s.files
 	var partial []finding
 	if m.digests, partial, err = m.compareManifests(ctx, s); err != nil {
 		return err
 	}
-	m.exports = s.exports
+	m.files, m.exports = s.files, s.exports
 	return m.refuse(partial)
 }
 

@@ -73,7 +73,8 @@ type expected struct {
 // finding is a reason why the source is not a whole export.
 type finding struct{ place, what string }
 
-// compareManifests compares the files with the manifests. It returns the digests to check, and the reasons why the export is incomplete.
+// compareManifests compares the files with the manifests. It returns the digests to check, and the reasons why the export is incomplete. It
+// removes objects of superseded attempts from the files of the survey.
 func (m *Import) compareManifests(ctx context.Context, s *survey) (digests []expected, partial []finding, err error) {
 	covered := map[string]bool{} // folders of manifests, "" or with a slash at the end
 	known := map[string]bool{}   // files in manifests
@@ -109,11 +110,15 @@ func (m *Import) compareManifests(ctx context.Context, s *survey) (digests []exp
 				digests = append(digests, expected{full, e.SHA256, e.Bytes})
 			}
 		}
-		if !x.Complete {
+		if !x.Complete && x.Reason == "" { // the manifest lists no files yet
 			continue
 		}
+		unlisted := func(f file) bool {
+			return !known[f.name] && strings.HasPrefix(f.name, folder) && !nested(f.name, folder, s.manifests)
+		}
+		s.files = slices.DeleteFunc(s.files, func(f file) bool { return unlisted(f) && export.OfAttempt(f.name) })
 		for _, f := range s.files {
-			if !known[f.name] && strings.HasPrefix(f.name, folder) && !nested(f.name, folder, s.manifests) {
+			if x.Complete && unlisted(f) {
 				partial = append(partial, finding{f.name, "the file is not in the manifest " + name})
 			}
 		}

@@ -87,6 +87,14 @@ func TestOnlyWholeExportsAreImported(t *testing.T) {
 			w.export("", true, "a")
 			w.write("z/0-0.ndjson", "{\"index\":{\"_index\":\"z\",\"_id\":\"1\"}}\n{}\n")
 		}, "z/0-0.ndjson: the file is not in the manifest", 3, ""},
+		{"an object of a superseded attempt", func(w *world) {
+			w.export("", true, "a")
+			w.write("a/0-0.0123456789abcdef-000000.ndjson", "{\"index\":{\"_index\":\"a\",\"_id\":\"3\"}}\n{}\n")
+		}, "", 2, ""},
+		{"an object of an attempt while the export runs", func(w *world) {
+			w.export("", false, "a")
+			w.write("a/0-0.0123456789abcdef-000000.ndjson", "{\"index\":{\"_index\":\"a\",\"_id\":\"3\"}}\n{}\n")
+		}, "not complete", 3, ""},
 		{"a damaged manifest", func(w *world) { w.export("", true, "a"); w.write(export.ManifestName, "{") }, "rfsd-export.json: unexpected end", 2, ""},
 		{"files of other tools", func(w *world) { w.write("a.ndjson", "{\"index\":{\"_index\":\"a\",\"_id\":\"1\"}}\n{}\n") }, "", 1, "files without a manifest"},
 		{"files of other tools beside a temporary file", func(w *world) {
