@@ -25,7 +25,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
 	"github.com/rfsd/rfsd/rfs/migration/follow"
 	"github.com/rfsd/rfsd/rfs/migration/phase"
-	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/rfs/stream/consume"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
@@ -241,19 +240,9 @@ func notOfRound(ctx context.Context, at config.Stored, s *coordination) error {
 	if at.State.File != "" {
 		name, option = at.State.File, "--coordinator-file"
 	}
-	root, number, is := follow.RootOf(name)
-	if !is {
-		return nil
-	}
-	settings, err := session.IdentityOf(s.Coordinator).Settings(ctx)
-	if errors.Is(err, cms.ErrNotFound) {
-		return nil
-	}
-	if err == nil && settings[plan.FollowKey] != "" {
-		all, rerr := session.RoundsOf(s.Coordinator).Read(ctx)
-		if err = rerr; err == nil && len(all.Rounds) == 0 {
-			err = fmt.Errorf("%s is round %d of a cluster that is followed; what all rounds created is removed together: give %s %s: %w", name, number, option, root, fault.ErrConfig)
-		}
+	root, number, err := follow.LaterRound(ctx, s.Coordinator, name)
+	if err == nil && number > 0 {
+		err = fmt.Errorf("%s is round %d of a cluster that is followed; what all rounds created is removed together: give %s %s: %w", name, number, option, root, fault.ErrConfig)
 	}
 	return err
 }

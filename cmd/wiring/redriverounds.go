@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 
 	"github.com/rfsd/rfsd/cmd/config"
@@ -35,24 +34,24 @@ func openRoot(ctx context.Context, o Options, kept *cms.Coordinator, client *tar
 	if own.rounds, err = session.RoundsOf(kept).Read(ctx); err != nil {
 		return own, err
 	}
-	root, number, is := follow.RootOf(o.Session)
-	if !is {
-		return own, nil
+	root, number, err := follow.LaterRound(ctx, kept, o.Session)
+	if err != nil || number == 0 {
+		return own, err
 	}
 	first := o
 	first.Session, first.coordinatorFile = root, strings.TrimSuffix(o.coordinatorFile, strings.TrimPrefix(o.Session, root))
 	records, closeFirst, err := openSession(ctx, first, client)
 	switch {
-	case errors.Is(err, state.ErrNone): // a session with such a name of its own
+	case errors.Is(err, state.ErrNone): // it was removed
 		return own, nil
 	case err != nil:
 		return own, fmt.Errorf("session %s, which is followed: %w", root, err)
 	}
 	all, err := session.RoundsOf(records).Read(ctx)
-	if err == nil && slices.ContainsFunc(all.Rounds, func(r session.Round) bool { return r.Number == number }) {
-		return followedFrom{records, root, number, all, closeFirst}, nil
+	if err != nil {
+		return own, errors.Join(err, closeFirst())
 	}
-	return own, errors.Join(err, closeFirst())
+	return followedFrom{records, root, number, all, closeFirst}, nil
 }
 
 // later returns redrive.Redrive.Later of the round; nil where later rounds have deleted nothing. The target remembers deletions for a time

@@ -126,8 +126,12 @@ func (c *Chain) Last(ctx context.Context) (Round, error) {
 			return c.round(all, at, nil)
 		}
 	}
-	if root, number, is := RootOf(c.Session); is && len(all.Rounds) == 0 {
-		return Round{}, fmt.Errorf("session %s keeps no rounds; if it is round %d of the session %s, give --session-name %s: %w", c.Session, number, root, root, fault.ErrConfig)
+	root, number, err := LaterRound(ctx, c.Root, c.Session)
+	switch {
+	case err != nil:
+		return Round{}, err
+	case number > 0:
+		return Round{}, fmt.Errorf("session %s is round %d of the session %s, give --session-name %s: %w", c.Session, number, root, root, fault.ErrConfig)
 	}
 	return Round{}, fmt.Errorf("no round of session %s has arrived after its first snapshot, so that nothing is known to have changed: %w", c.Session, fault.ErrConfig)
 }
@@ -195,14 +199,29 @@ func (c *Chain) Name(round int) string {
 	return c.Session + roundInfix + strconv.Itoa(round)
 }
 
-// RootOf returns the root session and the round of a session by its name; false if the name is not the name of a round.
-func RootOf(session string) (root string, round int, is bool) {
-	at := strings.LastIndex(session, roundInfix)
+// LaterRound returns the session of round 0 and the number of the round that a session is, by its records kept and its name. The number is
+// 0 for the session of round 0, and for every session that is not a round. The rounds are recorded with round 0, so that a later one has none.
+func LaterRound(ctx context.Context, kept *cms.Coordinator, name string) (root string, number int, err error) {
+	at := strings.LastIndex(name, roundInfix)
 	if at <= 0 {
-		return "", 0, false
+		return "", 0, nil
 	}
-	round, err := strconv.Atoi(session[at+len(roundInfix):])
-	return session[:at], round, err == nil && round > 0
+	n, err := strconv.Atoi(name[at+len(roundInfix):])
+	if err != nil || n <= 0 {
+		return "", 0, nil //nolint:nilerr // another name
+	}
+	settings, err := session.IdentityOf(kept).Settings(ctx)
+	switch {
+	case errors.Is(err, cms.ErrNotFound):
+		return "", 0, nil
+	case err != nil || settings[plan.FollowKey] == "":
+		return "", 0, err
+	}
+	all, err := session.RoundsOf(kept).Read(ctx)
+	if err != nil || len(all.Rounds) > 0 {
+		return "", 0, err
+	}
+	return name[:at], n, nil
 }
 
 // roundInfix separates the name of the session of round 0 from the number of a round.
