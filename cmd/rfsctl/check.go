@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/rfs/source/check"
 )
 
 const checkHelp = `Follows every reference from the repository's catalog to the Lucene files: checks that each blob
@@ -44,36 +45,29 @@ func checkSnapshots(ctx context.Context, call *config.Call, o config.CheckSnapsh
 			return err
 		}
 	}
-	out, err := newChecker(r, catalog, subset{o.Subset.Data.N, o.Subset.Data.Of}, o.Subset.Concurrency).run(ctx, name)
+	out, err := check.Run(ctx, r, catalog, check.Subset{N: o.Subset.Data.N, Of: o.Subset.Data.Of}, o.Subset.Concurrency, name)
 	if err != nil {
 		return err
 	}
 	if call.Out.JSON {
 		err = call.Out.Result(out)
 	} else {
-		err = out.table(call.Out)
+		err = printChecked(call.Out, out)
 	}
 	if err != nil {
 		return err
 	}
-	return exit.With(out.exitCode(), nil)
-}
-
-// exitCode is that of the gravest finding.
-func (c checked) exitCode() exit.Code {
-	code := exit.OK
-	for _, f := range c.Findings {
-		switch f.Kind {
-		case kindDamage:
-			return exit.Snapshot
-		case kindIncomplete, kindUnsupported:
-			code = exit.Parts
-		}
+	switch out.Gravest() {
+	case check.Damage:
+		return exit.With(exit.Snapshot, nil)
+	case check.Incomplete, check.Unsupported:
+		return exit.With(exit.Parts, nil)
+	case check.Unreferenced, check.Notice:
 	}
-	return code
+	return nil
 }
 
-func (c checked) table(w io.Writer) error {
+func printChecked(w io.Writer, c check.Report) error {
 	t := terminal.NewTable(w)
 	fmt.Fprintln(t, "SNAPSHOT\tSTATE\tINDEX\tSHARDS\tDOCUMENTS\tDELETED\tBYTES")
 	for _, s := range c.Snapshots {

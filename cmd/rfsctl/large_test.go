@@ -16,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
+	"github.com/rfsd/rfsd/testing/repotest"
 )
 
 // entries is how many a large catalog of a test has; RFSD_ENTRIES sets another number (300000 at night).
@@ -50,13 +51,13 @@ func largeCatalog(t *testing.T, snapshots, indices int) (dir string) {
 		listed[i] = fmt.Sprintf("i%d", i)
 	}
 	b.WriteString(`}}`)
-	put(t, dir, "index-0", b.Bytes())
-	put(t, dir, "index.latest", make([]byte, 8))
+	repotest.Put(t, dir, "index-0", b.Bytes())
+	repotest.Put(t, dir, "index.latest", make([]byte, 8))
 	info, err := json.Marshal(map[string]any{"snapshot": map[string]any{"name": "last", "uuid": "last-uuid", "state": "SUCCESS", "indices": listed}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(t, dir, "snap-last-uuid.dat", frame("snapshot", string(info)))
+	repotest.Put(t, dir, "snap-last-uuid.dat", repotest.Frame("snapshot", string(info)))
 	return dir
 }
 
@@ -133,36 +134,6 @@ func TestList_NamesWhatIsWrongBelowTheTable(t *testing.T) {
 	}
 	if damaged != 1 {
 		t.Errorf("%d snapshots are damaged: %s", damaged, stdout.String())
-	}
-}
-
-// TestCheck_CountsMissingBlobsApart takes each blob away in turn: those that are referenced and there are never more than there are.
-func TestCheck_CountsMissingBlobsApart(t *testing.T) {
-	dir, blobs := unpack(t, "opensearch-2.19")
-	whole, err := check(t, dir, subset{0, 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	missing := 0
-	for _, blob := range blobs {
-		if !strings.Contains(blob, "/__") {
-			continue
-		}
-		path := filepath.Join(dir, blob)
-		if err := os.Rename(path, filepath.Join(t.TempDir(), "away")); err != nil {
-			t.Fatal(err)
-		}
-		missing++
-		out, err := check(t, dir, subset{0, 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if out.Blobs != whole.Blobs-missing || out.Referenced != whole.Referenced-missing || out.Missing != missing || out.Referenced > out.Blobs {
-			t.Errorf("without %d blobs: %d of %d are referenced, %d missing", missing, out.Referenced, out.Blobs, out.Missing)
-		}
-	}
-	if missing == 0 {
-		t.Error("the repository has no blob of data")
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/rfsd/rfsd/rfs/source/check"
 	"github.com/rfsd/rfsd/testing/outputtest"
 	"github.com/rfsd/rfsd/testing/s3server"
 )
@@ -22,7 +23,7 @@ func TestABucketIsCheckedLikeADirectory(t *testing.T) {
 		server.Setenv(t)
 		t.Setenv("RFS_S3_REGION", server.Region)
 		t.Setenv("RFS_S3_PATH_STYLE", "true")
-		try := func(args ...string) (out checked) {
+		try := func(args ...string) (out check.Report) {
 			t.Helper()
 			var stdout, stderr bytes.Buffer
 			args = append([]string{"rfsctl", "snapshot", "check", "--output", "json"}, args...)

@@ -263,7 +263,7 @@ func showShard(ctx context.Context, r repo.Repository, of *snapshot.Snapshot, lo
 		out.Lucene, out.Stored = distinct(out.Lucene), distinct(out.Stored)
 		return nil
 	}()
-	if reason := absence(of, loc.IndexName, n); reason != "" && errors.Is(err, snapshot.ErrShardMissing) {
+	if reason := of.Absence(loc.IndexName, n); reason != "" && errors.Is(err, snapshot.ErrShardMissing) {
 		out.Missing = reason
 	} else if err != nil {
 		out.Error = err.Error()

@@ -210,3 +210,19 @@ func (s *Snapshot) globalBlob() (name, codec string) {
 	}
 	return "meta-" + s.UUID + ".dat", codecMetadata
 }
+
+// Absence returns why the snapshot need not hold a shard; "" when it has to.
+func (s *Snapshot) Absence(index string, shard int) string {
+	for _, f := range s.Failures {
+		if f.Index == index && f.Shard == shard {
+			return cmp.Or(f.Reason, "no reason is recorded")
+		}
+	}
+	switch s.State {
+	case Failed:
+		return cmp.Or(s.Reason, "it failed")
+	case InProgress:
+		return "it is not finished"
+	}
+	return ""
+}

@@ -1,4 +1,4 @@
-package main
+package check
 
 import (
 	"context"
@@ -14,14 +14,14 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 )
 
-// subset is the part n of t of all files, chosen by their names, so that t runs with
-// n = 1…t read every file once. 0/t reads none.
-type subset struct{ n, t uint64 }
+// Subset is part N of Of parts of all files, chosen by their names, so that the runs with N from 1 to Of read every file once. Part 0
+// reads none.
+type Subset struct{ N, Of uint64 }
 
-func (s subset) has(name string) bool {
+func (s Subset) has(name string) bool {
 	h := fnv.New64a()
 	h.Write([]byte(name)) //nolint:errcheck // a hash takes everything
-	return h.Sum64()%s.t+1 == s.n
+	return h.Sum64()%s.Of+1 == s.N
 }
 
 const (

@@ -1,4 +1,6 @@
-package main
+// Package check checks that the snapshots of a repository are complete and undamaged. It follows every reference from the catalog to the
+// Lucene files, and writes nothing.
+package check
 
 import (
 	"cmp"
@@ -22,18 +24,21 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
+// Kind is the kind of a finding.
+type Kind string
+
 // Kinds of findings, from harmless to grave.
 const (
-	kindNotice       = "notice"       // something to know; nothing is lost
-	kindUnreferenced = "unreferenced" // no snapshot needs the blob
-	kindIncomplete   = "incomplete"   // the snapshot itself says that a shard is not in it
-	kindUnsupported  = "unsupported"  // intact, but rfsd cannot read it
-	kindDamage       = "damage"       // missing, of another length, or with other bytes
+	Notice       Kind = "notice"       // something to know; nothing is lost
+	Unreferenced Kind = "unreferenced" // no snapshot needs the blob
+	Incomplete   Kind = "incomplete"   // the snapshot itself says that a shard is not in it
+	Unsupported  Kind = "unsupported"  // intact, but rfsd cannot read it
+	Damage       Kind = "damage"       // missing, of another length, or with other bytes
 )
 
-// finding is one thing that is not as it should be.
-type finding struct {
-	Kind     string `json:"kind"`
+// Finding is one thing that is not as it should be.
+type Finding struct {
+	Kind     Kind   `json:"kind"`
 	Blob     string `json:"blob,omitempty"`
 	Snapshot string `json:"snapshot,omitempty"`
 	Index    string `json:"index,omitempty"`
@@ -41,13 +46,15 @@ type finding struct {
 	Text     string `json:"text"`
 }
 
-type checkedSnapshot struct {
-	Name    string         `json:"name"`
-	State   string         `json:"state"`
-	Indices []checkedIndex `json:"indices"`
+// Snapshot is a checked snapshot.
+type Snapshot struct {
+	Name    string  `json:"name"`
+	State   string  `json:"state"`
+	Indices []Index `json:"indices"`
 }
 
-type checkedIndex struct {
+// Index is a checked index.
+type Index struct {
 	Index     string `json:"index"`
 	Shards    int    `json:"shards"`
 	Documents int64  `json:"lucene_documents"` // live, nested children included
@@ -55,59 +62,61 @@ type checkedIndex struct {
 	Bytes     int64  `json:"bytes"`
 }
 
-// checked is the outcome.
-type checked struct {
-	Repository string            `json:"repository"`
-	Generation int64             `json:"generation"`
-	Snapshots  []checkedSnapshot `json:"snapshots"`
-	Blobs      int               `json:"blobs"`
-	Referenced int               `json:"referenced"` // of these blobs
-	Missing    int               `json:"missing"`    // blobs that are referenced, too, and not there
-	Files      int               `json:"files"`      // Lucene files that the snapshots refer to
-	FilesRead  int               `json:"files_read"` // of which every byte was read
-	BytesRead  int64             `json:"bytes_read"`
-	Unverified int               `json:"unverified"` // read, but old enough to have no checksum
-	Findings   []finding         `json:"findings"`
+// Report is the result of a check.
+type Report struct {
+	Repository string     `json:"repository"`
+	Generation int64      `json:"generation"`
+	Snapshots  []Snapshot `json:"snapshots"`
+	Blobs      int        `json:"blobs"`
+	Referenced int        `json:"referenced"` // of these blobs
+	Missing    int        `json:"missing"`    // blobs that are referenced, too, and not there
+	Files      int        `json:"files"`      // Lucene files that the snapshots refer to
+	FilesRead  int        `json:"files_read"` // of which every byte was read
+	BytesRead  int64      `json:"bytes_read"`
+	Unverified int        `json:"unverified"` // read, but old enough to have no checksum
+	Findings   []Finding  `json:"findings"`
 }
 
 // checker walks from the catalog to every file: snapshots in order, their indices and
-// shards side by side. It keeps the names of all blobs in memory.
+// shards concurrently. It keeps the names of all blobs in memory.
 type checker struct {
 	repo    repo.Repository
 	catalog *snapshot.Catalog
-	subset  subset
+	subset  Subset
 	limit   int
 	slots   *semaphore.Weighted // shards that are read at once
 
 	present map[string]int64 // blobs of the repository
 
 	mu         sync.Mutex
-	out        checked
+	out        Report
 	referenced map[string]bool
 	read       map[string]bool // files whose data was read or left out already
 	unknown    map[string]bool // folders of blobs that cannot be judged, as what refers to them is lost, and beginnings of names; "" for all
 }
 
-func newChecker(r repo.Repository, c *snapshot.Catalog, s subset, limit int) *checker {
-	return &checker{repo: r, catalog: c, subset: s, limit: limit, slots: semaphore.NewWeighted(int64(limit)), present: map[string]int64{},
+// Run checks one snapshot, or all when name is "". It reads a limited number of shards at the same time, and the data of a subset of
+// the files. Its error is one of the repository that shows nothing about the snapshots: it does not answer, or ctx is done.
+func Run(ctx context.Context, r repo.Repository, c *snapshot.Catalog, s Subset, limit int, name string) (Report, error) {
+	k := &checker{repo: r, catalog: c, subset: s, limit: limit, slots: semaphore.NewWeighted(int64(limit)), present: map[string]int64{},
 		referenced: map[string]bool{}, read: map[string]bool{}, unknown: map[string]bool{},
-		out: checked{Repository: r.URI(), Generation: c.Generation, Snapshots: []checkedSnapshot{}, Findings: []finding{}}}
+		out: Report{Repository: r.URI(), Generation: c.Generation, Snapshots: []Snapshot{}, Findings: []Finding{}}}
+	err := k.run(ctx, name)
+	return k.out, err
 }
 
-// run checks one snapshot, or all when name is "". An error is one of the repository
-// that says nothing about the snapshots: it does not answer, or ctx is over.
-func (k *checker) run(ctx context.Context, name string) (checked, error) {
+func (k *checker) run(ctx context.Context, name string) error {
 	for blob, err := range k.repo.List(ctx, "") {
 		if err != nil {
-			return k.out, fmt.Errorf("list the repository: %w", err)
+			return fmt.Errorf("list the repository: %w", err)
 		}
 		k.present[blob.Name] = blob.Size
 		if ctx.Err() != nil {
-			return k.out, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 	}
 	for _, w := range k.catalog.Warnings {
-		k.add(finding{Kind: kindNotice, Text: w})
+		k.add(Finding{Kind: Notice, Text: w})
 	}
 	k.refer(k.catalog.Blob())
 	seen := map[string]bool{}
@@ -117,7 +126,7 @@ func (k *checker) run(ctx context.Context, name string) (checked, error) {
 		}
 		seen[ref.UUID] = true
 		if err := k.snapshot(ctx, ref); err != nil {
-			return k.out, err
+			return err
 		}
 	}
 	if name == "" {
@@ -132,10 +141,18 @@ func (k *checker) run(ctx context.Context, name string) (checked, error) {
 		}
 	}
 	k.out.Findings = inOrder(k.out.Findings)
-	return k.out, nil
+	return nil
 }
 
-func (k *checker) add(f finding) {
+// Gravest returns the kind of the gravest finding; "" without findings.
+func (r Report) Gravest() Kind {
+	if len(r.Findings) == 0 {
+		return ""
+	}
+	return r.Findings[0].Kind
+}
+
+func (k *checker) add(f Finding) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.out.Findings = append(k.out.Findings, f)
@@ -155,17 +172,17 @@ func (k *checker) lost(part string) {
 }
 
 // classify makes a finding of an error; it returns those that are no finding on the snapshot.
-func (k *checker) classify(at finding, err error) error {
+func (k *checker) classify(at Finding, err error) error {
 	var d *fault.Damage
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &d):
-		at.Kind, at.Blob = kindDamage, d.Blob
+		at.Kind, at.Blob = Damage, d.Blob
 	case errors.Is(err, fault.ErrCorrupt), errors.Is(err, fs.ErrNotExist), errors.Is(err, snapshot.ErrShardMissing):
-		at.Kind = kindDamage
+		at.Kind = Damage
 	case errors.Is(err, fault.ErrUnsupported):
-		at.Kind = kindUnsupported
+		at.Kind = Unsupported
 	default:
 		return err
 	}
@@ -175,8 +192,8 @@ func (k *checker) classify(at finding, err error) error {
 }
 
 func (k *checker) snapshot(ctx context.Context, ref snapshot.Ref) error {
-	at := finding{Snapshot: ref.Name}
-	out := checkedSnapshot{Name: ref.Name, State: string(ref.State), Indices: []checkedIndex{}}
+	at := Finding{Snapshot: ref.Name}
+	out := Snapshot{Name: ref.Name, State: string(ref.State), Indices: []Index{}}
 	s, err := k.catalog.Snapshot(ctx, ref.Name)
 	if err != nil {
 		k.lost("") // which indices belong to it is not known
@@ -191,7 +208,7 @@ func (k *checker) snapshot(ctx context.Context, ref snapshot.Ref) error {
 			return err
 		}
 	}
-	out.Indices = make([]checkedIndex, len(s.Indices))
+	out.Indices = make([]Index, len(s.Indices))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(k.limit)
 	for i, x := range s.Indices {
@@ -204,16 +221,16 @@ func (k *checker) snapshot(ctx context.Context, ref snapshot.Ref) error {
 	return g.Wait()
 }
 
-func (k *checker) index(ctx context.Context, s *snapshot.Snapshot, ref snapshot.IndexRef) (checkedIndex, error) {
-	out := checkedIndex{Index: ref.Name}
+func (k *checker) index(ctx context.Context, s *snapshot.Snapshot, ref snapshot.IndexRef) (Index, error) {
+	out := Index{Index: ref.Name}
 	x, err := s.Index(ctx, ref.Name)
 	if err != nil {
 		k.lost("indices/" + ref.ID + "/")
-		return out, k.classify(finding{Snapshot: s.Name, Index: ref.Name}, err)
+		return out, k.classify(Finding{Snapshot: s.Name, Index: ref.Name}, err)
 	}
 	k.refer(x.Locator.MetaBlob)
 	out.Shards = x.NumShards
-	shards := make([]checkedIndex, x.NumShards)
+	shards := make([]Index, x.NumShards)
 	g, gctx := errgroup.WithContext(ctx)
 	for n := range shards {
 		if err := k.slots.Acquire(gctx, 1); err != nil {
@@ -233,8 +250,8 @@ func (k *checker) index(ctx context.Context, s *snapshot.Snapshot, ref snapshot.
 	return out, err
 }
 
-func (k *checker) shard(ctx context.Context, s *snapshot.Snapshot, loc snapshot.Locator, n int, out *checkedIndex) error {
-	at := finding{Snapshot: s.Name, Index: loc.IndexName, Shard: &n}
+func (k *checker) shard(ctx context.Context, s *snapshot.Snapshot, loc snapshot.Locator, n int, out *Index) error {
+	at := Finding{Snapshot: s.Name, Index: loc.IndexName, Shard: &n}
 	if list := loc.ShardList(n); list != "" && k.first(list) {
 		k.refer(list)
 		if err := k.classify(at, snapshot.CheckShardList(ctx, k.repo, list)); err != nil {
@@ -251,7 +268,7 @@ func (k *checker) shard(ctx context.Context, s *snapshot.Snapshot, loc snapshot.
 	k.refer(shard.Manifest)
 	if own := shard.Path + "/snap-" + loc.SnapshotUUID + ".dat"; !loc.Legacy && !shard.Shallow && shard.Manifest != own {
 		at := at
-		at.Kind, at.Blob, at.Text = kindDamage, own, "the blob is missing; "+shard.Manifest+" lists the same files, so that the shard can be read"
+		at.Kind, at.Blob, at.Text = Damage, own, "the blob is missing; "+shard.Manifest+" lists the same files, so that the shard can be read"
 		k.add(at)
 	}
 	out.Bytes = shard.TotalBytes
@@ -267,9 +284,9 @@ func (k *checker) shard(ctx context.Context, s *snapshot.Snapshot, loc snapshot.
 }
 
 // noShard judges a shard without a readable manifest: a snapshot that is not whole may say so itself.
-func (k *checker) noShard(s *snapshot.Snapshot, loc snapshot.Locator, at finding, err error) error {
-	if reason := absence(s, loc.IndexName, *at.Shard); reason != "" && errors.Is(err, snapshot.ErrShardMissing) {
-		at.Kind, at.Text = kindIncomplete, "the snapshot was made without this shard: "+reason
+func (k *checker) noShard(s *snapshot.Snapshot, loc snapshot.Locator, at Finding, err error) error {
+	if reason := s.Absence(loc.IndexName, *at.Shard); reason != "" && errors.Is(err, snapshot.ErrShardMissing) {
+		at.Kind, at.Text = Incomplete, "the snapshot was made without this shard: "+reason
 		k.add(at)
 		return nil
 	}
@@ -277,22 +294,6 @@ func (k *checker) noShard(s *snapshot.Snapshot, loc snapshot.Locator, at finding
 		k.lost(folder + "/")
 	}
 	return k.classify(at, err)
-}
-
-// absence is why a snapshot need not hold a shard; "" when it has to.
-func absence(s *snapshot.Snapshot, index string, shard int) string {
-	for _, f := range s.Failures {
-		if f.Index == index && f.Shard == shard {
-			return cmp.Or(f.Reason, "no reason is recorded")
-		}
-	}
-	switch s.State {
-	case snapshot.Failed:
-		return cmp.Or(s.Reason, "it failed")
-	case snapshot.InProgress:
-		return "it is not finished"
-	}
-	return ""
 }
 
 // first reports whether a file or blob is met for the first time.
@@ -311,7 +312,7 @@ const maxBadParts = 100
 
 // files compares the blobs of a shard with the listing and reads those of the subset
 // that no other snapshot had.
-func (k *checker) files(ctx context.Context, s *snapshot.Shard, at finding) error {
+func (k *checker) files(ctx context.Context, s *snapshot.Shard, at Finding) error {
 	bad := map[string]int{}
 	for f, blob := range s.Blobs() {
 		if bad[f.Name] == maxBadParts {
@@ -327,7 +328,7 @@ func (k *checker) files(ctx context.Context, s *snapshot.Shard, at finding) erro
 		}
 		if text := k.differs(s, f, blob); text != "" {
 			at := at
-			at.Kind, at.Blob, at.Text = kindDamage, blob.Name, text
+			at.Kind, at.Blob, at.Text = Damage, blob.Name, text
 			k.add(at)
 			bad[f.Name]++
 		}
@@ -433,7 +434,7 @@ func (k *checker) orphans() {
 		if n, ok := lists[name]; ok && n == newest[folder] {
 			continue
 		}
-		k.add(finding{Kind: kindUnreferenced, Blob: name, Text: fmt.Sprintf("no snapshot needs it (%d bytes)", k.present[name])})
+		k.add(Finding{Kind: Unreferenced, Blob: name, Text: fmt.Sprintf("no snapshot needs it (%d bytes)", k.present[name])})
 	}
 }
 
@@ -459,15 +460,18 @@ func (k *checker) undecided(name string) bool {
 
 // inOrder sorts findings by place, the gravest first, and leaves out what was found more
 // than once, as when several snapshots need one blob.
-func inOrder(all []finding) []finding {
-	grave := []string{kindDamage, kindUnsupported, kindIncomplete, kindUnreferenced, kindNotice}
-	slices.SortStableFunc(all, func(a, b finding) int {
+func inOrder(all []Finding) []Finding {
+	grave := []Kind{Damage, Unsupported, Incomplete, Unreferenced, Notice}
+	slices.SortStableFunc(all, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(slices.Index(grave, a.Kind), slices.Index(grave, b.Kind)), cmp.Compare(a.Snapshot, b.Snapshot),
 			cmp.Compare(a.Index, b.Index), cmp.Compare(a.shard(), b.shard()), cmp.Compare(a.Blob, b.Blob), cmp.Compare(a.Text, b.Text))
 	})
-	type key struct{ kind, blob, text string }
+	type key struct {
+		kind       Kind
+		blob, text string
+	}
 	seen := map[key]bool{}
-	out := []finding{}
+	out := []Finding{}
 	for _, f := range all {
 		id := key{f.Kind, f.Blob, f.Text}
 		if f.Blob == "" {
@@ -481,8 +485,8 @@ func inOrder(all []finding) []finding {
 	return out
 }
 
-// shard is the number of the shard, -1 for findings about a whole index or more.
-func (f finding) shard() int {
+// shard returns the number of the shard, -1 for findings about a whole index or more.
+func (f Finding) shard() int {
 	if f.Shard == nil {
 		return -1
 	}
