@@ -458,8 +458,8 @@ func (k *checker) undecided(name string) bool {
 	}
 }
 
-// inOrder sorts findings by place, the gravest first, and leaves out what was found more
-// than once, as when several snapshots need one blob.
+// inOrder sorts findings by place, the gravest first, without repetitions,
+// which several snapshots that need one blob cause.
 func inOrder(all []Finding) []Finding {
 	grave := []Kind{Damage, Unsupported, Incomplete, Unreferenced, Notice}
 	slices.SortStableFunc(all, func(a, b Finding) int {
