@@ -57,7 +57,7 @@ func runRedrive(ctx context.Context, o wiring.Options, again func(more ...string
 	stopProgress()
 	full := report.Redrive{Place: o.RedrivePlace(), Report: done, Seconds: time.Since(begin).Seconds()}
 	if err == nil {
-		full.PoliciesWait, err = r.PoliciesWaiting(ctx)
+		full.PoliciesWait, err = r.State.PoliciesWaiting(ctx)
 	}
 	return full.Conclude(out, errors.Join(err, r.Close()))
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/compare"
 	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
@@ -45,7 +46,7 @@ func CompareSnapshot(ctx context.Context, o Options, blobs repo.Repository, run 
 		return nil, PlanError(err)
 	}
 	s := compare.Snapshot{
-		Comparison: compare.Comparison{Repo: blobs, Edit: o.editor, Redirects: o.rules.Targets, Memory: run.Memory, MaxDocument: o.maxDocument, Identity: comparedIdentity(o, blobs, p), Changed: run.Changed, Log: run.Log},
+		Comparison: compare.Comparison{Repo: blobs, Edit: shards.Edits(o.rules), Redirects: o.rules.Targets, Memory: run.Memory, MaxDocument: o.maxDocument, Identity: comparedIdentity(o, blobs, p), Changed: run.Changed, Log: run.Log},
 		Plan:       p, Rules: o.rules, Overrides: o.overrides, TypesOnly: run.Quick || run.Changed,
 		Mine: func(identity map[string]string) bool { return phase.IsOf(identity, p) },
 	}
@@ -59,7 +60,7 @@ func CompareSnapshot(ctx context.Context, o Options, blobs repo.Repository, run 
 func CompareFiles(ctx context.Context, o ImportOptions, files repo.Repository, run *compare.Run) (*verify.Report, error) {
 	source := importer.Comparison{Source: files, Types: o.types, AllowPartial: o.AllowPartial, IncludeSystem: o.includeSystem, MaxDocument: o.maxDocument,
 		Memory: run.Memory, Frames: budget.New(importer.MaxBack, 0), Log: run.Log}
-	identity := fmt.Sprintf("%s %s %s %t %d", o.version, repositoryIdentity(files.URI()), o.types, o.includeSystem, o.maxDocument)
+	identity := fmt.Sprintf("%s %s %s %t %d", o.version, plan.RepositoryIdentity(files.URI()), o.types, o.includeSystem, o.maxDocument)
 	return run.Compare(ctx, files.URI(), source.Compared(files, identity))
 }
 

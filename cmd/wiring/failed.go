@@ -15,9 +15,9 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/failed"
-	"github.com/rfsd/rfsd/rfs/destination/failed/classes"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/source/repo"
+	"github.com/rfsd/rfsd/rfs/stream/resend"
 )
 
 // openRecorder opens what keeps documents that do not arrive, logs them by class, and records in the store where they are kept.
@@ -79,7 +79,7 @@ func openSink(ctx context.Context, o Options, kept *cms.Coordinator, writer stri
 	if o.failedShared || !o.fleet || o.coordinatorFile != "" || o.Target.URL == "" {
 		return w, w.Close, nil
 	}
-	return &noting{Recorder: w, kept: session.RefusalsOf(kept)}, w.Close, nil
+	return &resend.Recorder{Recorder: w, Kept: kept}, w.Close, nil
 }
 
 // dropping is the recorder of a dry run without --failed-documents: the loader counts failed documents, nothing is written.
@@ -88,33 +88,6 @@ type dropping struct{}
 func (dropping) Record(context.Context, []doc.Failure) error { return nil }
 
 func (dropping) Sync(context.Context) error { return nil }
-
-// noting is a recorder that also notes in the control index which documents did not arrive.
-type noting struct {
-	bulk.Recorder
-	kept interface {
-		Keep(ctx context.Context, docs []session.Refused) error
-	}
-}
-
-// Record keeps failures. The records in the control index are durable when it returns.
-func (n *noting) Record(ctx context.Context, failures []doc.Failure) error {
-	if err := n.Recorder.Record(ctx, failures); err != nil {
-		return err
-	}
-	return n.kept.Keep(ctx, refused(failures))
-}
-
-// refused returns what a control index keeps of failures.
-func refused(failures []doc.Failure) []session.Refused {
-	all := make([]session.Refused, len(failures))
-	for i, f := range failures {
-		all[i] = session.Refused{
-			Index: f.Index, ID: f.ID, Shard: f.Shard, Ordinal: f.Ordinal, Reason: string(f.Reason), Status: f.Status, Class: classes.Of(f.Reason, f.Detail).Name,
-		}
-	}
-	return all
-}
 
 // placeOf returns the host and the absolute path of a directory, or no host and the URI of a bucket.
 func placeOf(dir string) (host, path string, err error) {

@@ -20,8 +20,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
-	"github.com/rfsd/rfsd/rfs/destination/bulk"
-	"github.com/rfsd/rfsd/rfs/destination/failed"
 	"github.com/rfsd/rfsd/rfs/destination/failed/classes"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/document/doc"
@@ -109,26 +107,6 @@ func TestOnlyAFleetWithoutASharedSinkNotesRefusedDocuments(t *testing.T) {
 		if n != 3 {
 			t.Errorf("%s: %d documents in the directory", name, n)
 		}
-	}
-}
-
-// silent is a control index that cannot be reached.
-type silent struct{}
-
-func (silent) Keep(context.Context, []session.Refused) error { return fault.ErrUnavailable }
-
-// TestNothingIsDoneWhileTheControlIndexDoesNotAnswer is what keeps the watermark where it is.
-func TestNothingIsDoneWhileTheControlIndexDoesNotAnswer(t *testing.T) {
-	w, err := failed.Open(t.TempDir(), "w", failed.Full)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var r bulk.Recorder = &noting{Recorder: w, kept: silent{}}
-	if err := r.Record(t.Context(), refusals(1)); !errors.Is(err, fault.ErrUnavailable) {
-		t.Error(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Error(err)
 	}
 }
 

@@ -74,7 +74,7 @@ func OpenMigration(ctx context.Context, o Options, log *slog.Logger, blobs *repo
 		}
 	}
 	s.Shards = shards.Reader{
-		Repo: blobs, Manifests: &in.Manifests, Log: log, VerifyFirst: o.verifyFirst, Edit: o.editor, Merges: o.rules.Merges(), Memory: in.Memory, MaxDocument: o.maxDocument,
+		Repo: blobs, Manifests: &in.Manifests, Log: log, VerifyFirst: o.verifyFirst, Edit: shards.Edits(o.rules), Merges: o.rules.Merges(), Memory: in.Memory, MaxDocument: o.maxDocument,
 		Helpers: lucene.NewHelpers(runtime.GOMAXPROCS(0) - 1), // the slot that reads a shard uses one core itself
 	}
 	s.Runner = &engine.Runner{

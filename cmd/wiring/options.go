@@ -17,10 +17,10 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/rules"
 	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
-	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/operation/trial"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
+	"github.com/rfsd/rfsd/rfs/stream/resend"
 )
 
 // Options describe one run, made of its settings.
@@ -147,17 +147,9 @@ func (o Options) SessionOrDefault() string {
 // RedrivePlace returns the name of the place that a redrive takes documents from.
 func (o Options) RedrivePlace() string {
 	if o.recorded {
-		return controlIndex
+		return resend.ControlIndex
 	}
 	return o.FailedDir
-}
-
-// editor returns the rules about the documents of an index, nil without any.
-func (o Options) editor(index string) shards.DocumentEditor {
-	if e := o.rules.Documents(index); e != nil {
-		return e
-	}
-	return nil
 }
 
 // Driving returns the options of a node that drives rounds: the workers of its fleet work on their items, and it sends no documents.

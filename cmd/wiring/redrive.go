@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 
@@ -12,23 +11,19 @@ import (
 	"github.com/rfsd/rfsd/cmd/state"
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/session"
-	"github.com/rfsd/rfsd/rfs/destination/bulk"
-	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
-	"github.com/rfsd/rfsd/rfs/migration/phase"
-	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/operation/redrive"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
+	"github.com/rfsd/rfsd/rfs/stream/resend"
 )
 
 // Redrive sends the failed documents of one session again.
 type Redrive struct {
 	*redrive.Redrive
-	kept   *cms.Coordinator // the state of the session; nil: it was removed
-	ledger *rollback.Ledger // of created objects; nil without kept
+	State  *resend.State
+	ledger *rollback.Ledger // of created objects; nil: the state of the session was removed
 	opened
 }
 
@@ -55,27 +50,31 @@ func OpenRedrive(ctx context.Context, o Options, again func(more ...string) stri
 	kept, closeKept, err := openSession(ctx, o, client)
 	switch {
 	case errors.Is(err, state.ErrNone) && o.sinkNamed && o.named: // its state was removed
+		kept = nil
 	case err != nil:
 		return give(err)
 	default:
-		h.kept, h.opened = kept, append(h.opened, closeKept)
+		h.opened = append(h.opened, closeKept)
 		if first, err = openRoot(ctx, o, kept, client); err != nil {
 			return give(err)
 		}
 		h.ledger, h.opened = rollback.NewLedger(client, first.root, first.session, log), append(h.opened, first.close)
 	}
-	permit, err := newWritable(ctx, o, h.kept, h.ledger, again)
+	targets := &resend.Targets{IncludeSystem: o.includeSystem, Ledger: h.ledger, Again: again}
+	if o.named {
+		targets.Named = o.indices.Match
+	}
+	if targets.Proven, err = resend.Proven(ctx, kept, o.coordinatorFile != ""); err != nil {
+		return give(err)
+	}
+	if h.State, err = resend.Read(ctx, o.SessionOrDefault(), kept); err != nil {
+		return give(err)
+	}
+	source, err := sourceOf(ctx, o, h.State, in, log)
 	if err != nil {
 		return give(err)
 	}
-	if o.existing, err = existingOf(ctx, h.kept); err != nil {
-		return give(err)
-	}
-	source, err := sourceOf(ctx, o, h.kept, in, log)
-	if err != nil {
-		return give(err)
-	}
-	place, err := failedPlace(ctx, o, h.kept)
+	place, err := failedPlace(ctx, o, h.State)
 	if err != nil {
 		return give(err)
 	}
@@ -88,28 +87,15 @@ func OpenRedrive(ctx context.Context, o Options, again func(more ...string) stri
 	opts := bulkOptions(o, in, client)
 	opts.Sender = sender
 	h.Redrive = &redrive.Redrive{
-		Place: place, Source: source, Bulk: opts, Log: log, Select: o.indices.Match, Permit: permit.mayNot, MaxDocument: cmp.Or(o.maxDocument, shards.DefaultMaxDocument),
-		Existing: func(ctx context.Context, index string) (bulk.Existing, error) {
-			stream, err := objects.IsStream(ctx, client, index)
-			if stream {
-				return bulk.Keep, err
-			}
-			return o.existing, err
-		},
+		Place: place, Source: source, Bulk: opts, Log: log, Select: o.indices.Match, Permit: targets.MayNot, MaxDocument: cmp.Or(o.maxDocument, shards.DefaultMaxDocument),
+		Existing: h.State.Existing(client),
 	}
-	if h.kept == nil {
+	if kept == nil {
 		return h, nil
 	}
-	if h.Later, err = first.later(ctx, o, h.kept, source, log); err != nil {
+	h.Later, h.Arrived = h.State.Later(first.rounds, first.number, source, log), h.State.Forget
+	if h.Account, err = newRedriveAccount(o, kept); err != nil {
 		return give(err)
-	}
-	if h.Account, err = newRedriveAccount(o, h.kept); err != nil {
-		return give(err)
-	}
-	h.Arrived = func(ctx context.Context, arrived func(redrive.Document) bool) error {
-		return session.RefusalsOf(h.kept).Forget(ctx, func(d session.Refused) bool {
-			return arrived(redrive.Document{Index: d.Index, ID: d.ID, Shard: d.Shard, Ordinal: d.Ordinal})
-		})
 	}
 	return h, nil
 }
@@ -124,34 +110,4 @@ func (h *Redrive) Run(ctx context.Context) (done redrive.Report, err error) {
 		return err
 	})
 	return done, err
-}
-
-// PoliciesWaiting returns the indices that the session gave no policy because documents were missing.
-func (h *Redrive) PoliciesWaiting(ctx context.Context) ([]string, error) {
-	if h.kept == nil {
-		return nil, nil
-	}
-	return phase.PoliciesWaiting(ctx, h.kept)
-}
-
-// existingOf returns what the session does with documents that the target has.
-func existingOf(ctx context.Context, kept *cms.Coordinator) (bulk.Existing, error) {
-	if kept == nil {
-		return bulk.Overwrite, nil
-	}
-	identity, err := session.IdentityOf(kept).Read(ctx)
-	if err != nil && !errors.Is(err, cms.ErrNotFound) {
-		return "", fmt.Errorf("state of the session: %w", err)
-	}
-	settings, err := session.IdentityOf(kept).Settings(ctx)
-	if err != nil && !errors.Is(err, cms.ErrNotFound) {
-		return "", fmt.Errorf("state of the session: %w", err)
-	}
-	if settings[plan.FollowKey] != "" { // by their versions, documents that a later round changed stay
-		return bulk.Newer, nil
-	}
-	if f, err := session.RoundsOf(kept).Read(ctx); err != nil || len(f.Rounds) > 1 {
-		return "", cmp.Or(err, session.ErrFollowed)
-	}
-	return bulk.Existing(cmp.Or(identity[phase.ExistingKey], string(bulk.Overwrite))), nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/operation/redrive"
 	"github.com/rfsd/rfsd/rfs/source/repo"
+	"github.com/rfsd/rfsd/rfs/stream/resend"
 	"github.com/rfsd/rfsd/testing/s3server"
 )
 
@@ -74,7 +75,7 @@ func TestRedriveOfABucket(t *testing.T) {
 		{0, "2 documents, 2 indexed, 0 failed in 1 files", nil},
 		{0, "0 documents, 0 indexed, 0 failed in 0 files", nil},
 	} {
-		place, err := failedPlace(t.Context(), o, nil)
+		place, err := failedPlace(t.Context(), o, &resend.State{})
 		if err != nil {
 			t.Fatal(err)
 		}

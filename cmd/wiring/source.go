@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/rfs/base/budget"
@@ -17,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/estimate"
 	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/source/live"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
@@ -65,16 +65,7 @@ func (o Options) Request() plan.Request {
 
 // SessionSettings returns the settings that all processes of a session have in common, for a repository.
 func (o Options) SessionSettings(blobs repo.Repository) map[string]string {
-	return o.Request().Settings(repositoryIdentity(blobs.URI()))
-}
-
-// repositoryIdentity names a repository for the settings of a session; a path means
-// something on one machine only.
-func repositoryIdentity(uri string) string {
-	if strings.HasPrefix(uri, "file://") {
-		return ""
-	}
-	return uri
+	return o.Request().Settings(blobs.URI())
 }
 
 // PlanError returns an error of plan.New with its exit code: wrong names are the user's, the rest is the snapshot's.
@@ -115,5 +106,5 @@ func (o Options) LiveSource() *live.Source {
 
 // Estimate returns what estimates a migration by its trial run.
 func (o Options) Estimate(p *plan.Plan, blobs *repo.Counting, memory *budget.Budget) *estimate.Run {
-	return &estimate.Run{Plan: p, Blobs: blobs, Memory: memory, Edit: o.editor, MaxDocument: o.maxDocument, Slots: o.Slots, Price: o.price}
+	return &estimate.Run{Plan: p, Blobs: blobs, Memory: memory, Edit: shards.Edits(o.rules), MaxDocument: o.maxDocument, Slots: o.Slots, Price: o.price}
 }

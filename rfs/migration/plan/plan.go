@@ -65,11 +65,18 @@ type Request struct {
 	Manifests *Manifests
 }
 
-// Settings returns the settings that decide which documents are sent where; all processes of a session must agree on them. repository names
-// the repository; it is "" for a path on one machine.
+// RepositoryIdentity returns the repository in the settings of a session: its URI, but "" for a path, which is valid on one machine only.
+func RepositoryIdentity(uri string) string {
+	if strings.HasPrefix(uri, "file://") {
+		return ""
+	}
+	return uri
+}
+
+// Settings returns the settings that decide which documents of a repository are sent where; all processes of a session must agree on them.
 func (r Request) Settings(repository string) map[string]string {
 	settings := map[string]string{
-		"repository": repository, "snapshot": r.SnapshotName, "index-allowlist": strings.Join(r.Indices.Include.Strings(), " "),
+		"repository": RepositoryIdentity(repository), "snapshot": r.SnapshotName, "index-allowlist": strings.Join(r.Indices.Include.Strings(), " "),
 		"include-system": strconv.FormatBool(r.IncludeSystem), "multi-type": string(r.MultiType), "emit-doc-type": string(r.EmitType),
 	}
 	if len(r.Indices.Exclude) > 0 {

@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/document/rules"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/difference"
@@ -51,6 +52,16 @@ type DocumentEditor interface {
 	Edit(d *doc.Document, most int64) (keep bool, err error)
 	// Forget releases the large buffers of the last document.
 	Forget()
+}
+
+// Edits returns the editor of the documents of each index; nil for an index whose documents no rule changes.
+func Edits(r *rules.Set) func(index string) DocumentEditor {
+	return func(index string) DocumentEditor {
+		if e := r.Documents(index); e != nil {
+			return e
+		}
+		return nil
+	}
 }
 
 // Source returns the source of an index's items up to the ordinal end; 0: the end of the shard. ahead holds shards that may already be

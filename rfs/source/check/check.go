@@ -31,7 +31,7 @@ type Kind string
 const (
 	Notice       Kind = "notice"       // something to know; nothing is lost
 	Unreferenced Kind = "unreferenced" // no snapshot needs the blob
-	Incomplete   Kind = "incomplete"   // the snapshot itself says that a shard is not in it
+	Incomplete   Kind = "incomplete"   // the snapshot itself records that it lacks a shard
 	Unsupported  Kind = "unsupported"  // intact, but rfsd cannot read it
 	Damage       Kind = "damage"       // missing, of another length, or with other bytes
 )
@@ -69,9 +69,9 @@ type Report struct {
 	Snapshots  []Snapshot `json:"snapshots"`
 	Blobs      int        `json:"blobs"`
 	Referenced int        `json:"referenced"` // of these blobs
-	Missing    int        `json:"missing"`    // blobs that are referenced, too, and not there
+	Missing    int        `json:"missing"`    // further blobs that are referenced, but absent
 	Files      int        `json:"files"`      // Lucene files that the snapshots refer to
-	FilesRead  int        `json:"files_read"` // of which every byte was read
+	FilesRead  int        `json:"files_read"` // files whose every byte was read
 	BytesRead  int64      `json:"bytes_read"`
 	Unverified int        `json:"unverified"` // read, but old enough to have no checksum
 	Findings   []Finding  `json:"findings"`
@@ -84,7 +84,7 @@ type checker struct {
 	catalog *snapshot.Catalog
 	subset  Subset
 	limit   int
-	slots   *semaphore.Weighted // shards that are read at once
+	slots   *semaphore.Weighted // shards that are read concurrently
 
 	present map[string]int64 // blobs of the repository
 
@@ -171,7 +171,7 @@ func (k *checker) lost(part string) {
 	k.unknown[part] = true
 }
 
-// classify makes a finding of an error; it returns those that are no finding on the snapshot.
+// classify adds a finding for an error. It returns other errors, which show nothing about the snapshot.
 func (k *checker) classify(at Finding, err error) error {
 	var d *fault.Damage
 	switch {
@@ -196,7 +196,7 @@ func (k *checker) snapshot(ctx context.Context, ref snapshot.Ref) error {
 	out := Snapshot{Name: ref.Name, State: string(ref.State), Indices: []Index{}}
 	s, err := k.catalog.Snapshot(ctx, ref.Name)
 	if err != nil {
-		k.lost("") // which indices belong to it is not known
+		k.lost("") // its indices are unknown
 		k.out.Snapshots = append(k.out.Snapshots, out)
 		return k.classify(at, err)
 	}
@@ -234,7 +234,7 @@ func (k *checker) index(ctx context.Context, s *snapshot.Snapshot, ref snapshot.
 	g, gctx := errgroup.WithContext(ctx)
 	for n := range shards {
 		if err := k.slots.Acquire(gctx, 1); err != nil {
-			break // a shard or the caller has given up; Wait or ctx say why
+			break // a shard or the caller has given up; Wait or ctx returns the reason
 		}
 		g.Go(func() error {
 			defer k.slots.Release(1)
@@ -283,7 +283,7 @@ func (k *checker) shard(ctx context.Context, s *snapshot.Snapshot, loc snapshot.
 	return nil
 }
 
-// noShard judges a shard without a readable manifest: a snapshot that is not whole may say so itself.
+// noShard judges a shard without a readable manifest: a snapshot that is not whole may record that itself.
 func (k *checker) noShard(s *snapshot.Snapshot, loc snapshot.Locator, at Finding, err error) error {
 	if reason := s.Absence(loc.IndexName, *at.Shard); reason != "" && errors.Is(err, snapshot.ErrShardMissing) {
 		at.Kind, at.Text = Incomplete, "the snapshot was made without this shard: "+reason
@@ -310,8 +310,7 @@ func (k *checker) first(name string) bool {
 // maxBadParts bounds the findings about one file: a manifest may speak of millions of parts.
 const maxBadParts = 100
 
-// files compares the blobs of a shard with the listing and reads those of the subset
-// that no other snapshot had.
+// files compares the blobs of a shard with the listing, and reads the files of the subset that no other snapshot had.
 func (k *checker) files(ctx context.Context, s *snapshot.Shard, at Finding) error {
 	bad := map[string]int{}
 	for f, blob := range s.Blobs() {
@@ -347,7 +346,7 @@ func (k *checker) files(ctx context.Context, s *snapshot.Shard, at Finding) erro
 	return nil
 }
 
-// differs returns how a blob differs from what its manifest says of it; "" when it does not.
+// differs returns how a blob differs from its manifest; "" if it does not.
 func (k *checker) differs(s *snapshot.Shard, f snapshot.File, blob repo.Blob) string {
 	size, ok := k.present[blob.Name]
 	switch {

@@ -1,4 +1,4 @@
-package wiring
+package resend_test
 
 import (
 	"encoding/json"
@@ -6,19 +6,35 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/base/pattern"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
+	"github.com/rfsd/rfsd/rfs/stream/resend"
 )
 
-// TestPermitted_IndicesOfARedrive checks to which indices lines of a session's files may be sent. Records of the session that name
+func control(t *testing.T) *cms.Coordinator {
+	t.Helper()
+	store, err := boltcms.OpenTemporary(filepath.Join(t.TempDir(), "c.db"), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return cms.New(cms.Config{Store: store, Creator: "test"})
+}
+
+func again(more ...string) string { return "rfsd redrive " + strings.Join(more, " ") }
+
+// TestTargets_OfARedrive checks to which indices lines of a session's files may be sent. Records of the session that name
 // other indices, as a writer of the control index can make them, permit none.
-func TestPermitted_IndicesOfARedrive(t *testing.T) {
+func TestTargets_OfARedrive(t *testing.T) {
 	kept := control(t)
 	forged := session.IndexEntry{Name: "old", Shards: 1, Body: json.RawMessage(`{"naming":{"index":"payroll"}}`)}
 	if _, err := session.EntriesOf(kept).Create(t.Context(), forged); err != nil {
@@ -68,48 +84,51 @@ func TestPermitted_IndicesOfARedrive(t *testing.T) {
 	}
 	defer client.Close() //nolint:errcheck // it only read
 	ledger := rollback.NewLedger(client, kept, "move", slog.New(slog.DiscardHandler))
-	named := func(names ...string) (o Options) {
-		o.named = true
-		for _, name := range names {
-			p, err := pattern.Parse(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			o.indices.Include = append(o.indices.Include, p)
+	named := func(name string) resend.Targets {
+		p, err := pattern.Parse(name)
+		if err != nil {
+			t.Fatal(err)
 		}
+		return resend.Targets{Named: p.Match}
+	}
+	system := func(o resend.Targets) resend.Targets {
+		o.IncludeSystem = true
 		return o
 	}
-	system := func(o Options) Options {
-		o.includeSystem = true
-		return o
+	file, err := resend.Proven(t.Context(), kept, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cluster, err := resend.Proven(t.Context(), kept, false); err != nil || cluster != nil {
+		t.Errorf("records that others can write prove %v, %v", cluster, err)
 	}
 	for _, c := range []struct {
 		name    string
 		ledger  *rollback.Ledger
-		o       Options
+		o       resend.Targets
 		index   string
 		permit  bool
 		command string
 	}{
-		{"an index of the session", ledger, Options{}, "logs", true, ""},
-		{"an index of a trial run", ledger, Options{}, "trial-logs", true, ""},
-		{"a data stream of the session", ledger, Options{}, "events", true, ""},
-		{"the target of a forged entry", ledger, Options{}, "payroll", false, "rfsd redrive --index-allowlist payroll"},
+		{"an index of the session", ledger, resend.Targets{}, "logs", true, ""},
+		{"an index of a trial run", ledger, resend.Targets{}, "trial-logs", true, ""},
+		{"a data stream of the session", ledger, resend.Targets{}, "events", true, ""},
+		{"the target of a forged entry", ledger, resend.Targets{}, "payroll", false, "rfsd redrive --index-allowlist payroll"},
 		{"the target of a forged entry, which is named", ledger, named("pay*"), "payroll", true, ""},
-		{"the index of a forged failure", ledger, Options{}, "routed", false, "rfsd redrive --index-allowlist routed"},
-		{"an index of an earlier session of the name", ledger, Options{}, "earlier", false, ""},
-		{"an index of another session", ledger, Options{}, "others", false, ""},
-		{"an alias of an index of the session", ledger, Options{}, "alias", false, ""},
-		{"an index with the mark of another", ledger, Options{}, "copied", false, ""},
-		{"an index that the target does not have", ledger, Options{}, "absent", false, ""},
+		{"the index of a forged failure", ledger, resend.Targets{}, "routed", false, "rfsd redrive --index-allowlist routed"},
+		{"an index of an earlier session of the name", ledger, resend.Targets{}, "earlier", false, ""},
+		{"an index of another session", ledger, resend.Targets{}, "others", false, ""},
+		{"an alias of an index of the session", ledger, resend.Targets{}, "alias", false, ""},
+		{"an index with the mark of another", ledger, resend.Targets{}, "copied", false, ""},
+		{"an index that the target does not have", ledger, resend.Targets{}, "absent", false, ""},
 		{"an index of the session, while another is named", ledger, named("pay*"), "logs", true, ""},
 		{"no state, and a name", nil, named("logs"), "logs", true, ""},
 		{"no state, and another name", nil, named("logs"), "payroll", false, "rfsd redrive --index-allowlist payroll"},
-		{"the target of an entry in a file of this operator", ledger, Options{coordinatorFile: "state.db"}, "payroll", true, ""},
-		{"the index of a failure in a file of this operator", ledger, Options{coordinatorFile: "state.db"}, "routed", true, ""},
-		{"another index, with a file of this operator", ledger, Options{coordinatorFile: "state.db"}, "others", false, ""},
+		{"the target of an entry in a file of this operator", ledger, resend.Targets{Proven: file}, "payroll", true, ""},
+		{"the index of a failure in a file of this operator", ledger, resend.Targets{Proven: file}, "routed", true, ""},
+		{"another index, with a file of this operator", ledger, resend.Targets{Proven: file}, "others", false, ""},
 		{"rfsd's own", ledger, system(named("*")), ".rfs_control_x", false, ""},
-		{"rfsd's own items, of which documents failed", ledger, system(Options{}), ".rfs_items-work", false, ""},
+		{"rfsd's own items, of which documents failed", ledger, system(resend.Targets{}), ".rfs_items-work", false, ""},
 		{"of the system", ledger, named("*"), ".kibana_1", false, "rfsd redrive --include-system --index-allowlist .kibana_1"},
 		{"of the system, which is included", ledger, system(named("*")), ".kibana_1", true, ""},
 		{"a backing index", ledger, named("*"), ".ds-logs-000001", true, ""},
@@ -119,15 +138,8 @@ func TestPermitted_IndicesOfARedrive(t *testing.T) {
 		{"no name", ledger, named("*"), "", false, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			state := kept
-			if c.ledger == nil {
-				state = nil
-			}
-			p, err := newWritable(t.Context(), c.o, state, c.ledger, (&config.Call{Name: "rfsd redrive"}).With)
-			if err != nil {
-				t.Fatal(err)
-			}
-			why, err := p.mayNot(t.Context(), c.index)
+			c.o.Ledger, c.o.Again = c.ledger, again
+			why, err := c.o.MayNot(t.Context(), c.index)
 			if err != nil || (why == "") != c.permit {
 				t.Errorf("%q: %q, %v", c.index, why, err)
 			}
@@ -136,8 +148,8 @@ func TestPermitted_IndicesOfARedrive(t *testing.T) {
 			}
 		})
 	}
-	p := writable{ledger: ledger}
-	if why, err := p.mayNot(t.Context(), "broken"); err == nil {
+	p := resend.Targets{Ledger: ledger, Again: again}
+	if why, err := p.MayNot(t.Context(), "broken"); err == nil {
 		t.Errorf("an index that cannot be read: %q", why)
 	}
 }
