@@ -186,10 +186,10 @@ func (l *workerLink) handle(ctx context.Context, in *wiring.Resources) (context.
 	return l.Follow(ctx, func(command daemon.WorkerCommand) {
 		in.Apply(command)
 		if command.Rate != nil {
-			l.Send(daemon.Record{Rate: in.RateOrder}) // the rate that is followed
+			l.Send(daemon.Record{Rate: in.RateCommand}) // the rate that is followed
 		}
 		if command.ReadRate != nil {
-			l.Send(daemon.Record{ReadRate: in.ReadOrder})
+			l.Send(daemon.Record{ReadRate: in.ReadCommand})
 		}
 		var level slog.Level
 		if command.LogLevel != "" && level.UnmarshalText([]byte(command.LogLevel)) == nil {

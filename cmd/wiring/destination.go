@@ -31,17 +31,17 @@ func openDestination(ctx context.Context, o Options, s *phase.Session, in *Resou
 	switch {
 	case o.Discard:
 		s.Identity = map[string]string{phase.DestinationKey: phase.KindDryRun}
-		return engine.Limited(engine.ToNowhere(), in.bucket.Take), nil, nothing, nil
+		return engine.Limited(engine.ToNowhere(), in.Sending.Take), nil, nothing, nil
 	case in.files != nil:
 		identifyFiles(o, s, in.files)
-		return engine.Limited(engine.ToFiles(in.files), in.bucket.Take), nil, nothing, nil
+		return engine.Limited(engine.ToFiles(in.files), in.Sending.Take), nil, nothing, nil
 	case o.exportDir != "":
 		x, err := openExport(ctx, o, s.Holder)
 		if err != nil {
 			return nil, nil, nil, err
 		}
 		identifyFiles(o, s, x)
-		return engine.Limited(engine.ToFiles(x), in.bucket.Take), nil, x.Close, nil
+		return engine.Limited(engine.ToFiles(x), in.Sending.Take), nil, x.Close, nil
 	}
 	o.Target.Log = s.Log
 	client, err := target.New(ctx, o.Target)

@@ -25,13 +25,13 @@ func TestTheRateHoldsForEveryDestination(t *testing.T) {
 		o  Options
 		in *Resources
 	}{
-		"dry run":             {Options{Discard: true}, &Resources{limits: newLimits(Options{})}},
-		"export":              {Options{exportDir: t.TempDir(), compression: "none"}, &Resources{limits: newLimits(Options{})}},
-		"export of a slot":    {Options{exportDir: "shared", compression: "none"}, &Resources{limits: newLimits(Options{}), files: dir}},
-		"dry run in a worker": {Options{Discard: true, coordinator: target.Config{URL: "http://127.0.0.1:1"}}, &Resources{limits: newLimits(Options{})}},
+		"dry run":             {Options{Discard: true}, &Resources{Limits: Options{}.limits()}},
+		"export":              {Options{exportDir: t.TempDir(), compression: "none"}, &Resources{Limits: Options{}.limits()}},
+		"export of a slot":    {Options{exportDir: "shared", compression: "none"}, &Resources{Limits: Options{}.limits(), files: dir}},
+		"dry run in a worker": {Options{Discard: true, coordinator: target.Config{URL: "http://127.0.0.1:1"}}, &Resources{Limits: Options{}.limits()}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.in.bucket = throttle.New(1)
+			c.in.Sending = throttle.New(1)
 			d, _, done, err := openDestination(t.Context(), c.o, &phase.Session{Holder: "h"}, c.in)
 			if err != nil {
 				t.Fatal(err)

@@ -82,6 +82,9 @@ func (in *Resources) openStore(ctx context.Context, o Options, log *slog.Logger,
 	if err != nil {
 		return nil, err
 	}
-	*all = append(*all, closeStore, in.holdPermits(ctx, o, store, log))
+	*all = append(*all, closeStore)
+	if !in.Led {
+		*all = append(*all, in.Hold(ctx, store, log))
+	}
 	return store, nil
 }

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/daemon"
+	"github.com/rfsd/rfsd/daemon/limits"
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/base/throttle"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/owner"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/export"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
@@ -26,11 +27,9 @@ import (
 // Resources count and bound the work of one worker.
 type Resources struct {
 	counters metrics.Counters
-	*limits
-	// Numbers of the daemon's last orders of the two rates.
-	RateOrder, ReadOrder int64
-	Memory               *budget.Budget
-	frames               *budget.Budget // of the zstd files of an import, in addition to memory
+	*limits.Limits
+	Memory *budget.Budget
+	frames *budget.Budget // of the zstd files of an import, in addition to memory
 	// Parts of the connections to the target, and of the requests that read ahead, which may be used.
 	pace, reads throttle.Pace
 	flow        *throttle.Flow // number and length of the requests of documents
@@ -55,15 +54,30 @@ func (in *Resources) newHolder() string {
 	return fmt.Sprintf("%s_pid%d_%s", in.Daemon, os.Getpid(), owner.Suffix())
 }
 
+// limits returns the limits of the options.
+func (o Options) limits() *limits.Limits {
+	return limits.New(limits.Options{MaxRate: o.maxRate, MaxReadRate: o.maxReadRate, MaxLatency: o.maxLatency, Alone: !o.Shares(), Slots: o.Slots, Reading: o.reading})
+}
+
+// NodeLimits return the limits of a node for sending and for reading. Their permits are in a store that each opens, unless only this node
+// can open it.
+func (o Options) NodeLimits(log *slog.Logger) (send, read daemon.Limit) {
+	if !o.Shares() {
+		return daemon.Limit{Most: o.maxRate}, daemon.Limit{Most: o.maxReadRate}
+	}
+	open := func(ctx context.Context) (cms.Store, func() error, error) { return OpenPatiently(ctx, o, log) }
+	return limits.OfNode(session.MaxRate, o.maxRate, open, log), limits.OfNode(session.MaxReadRate, o.maxReadRate, open, log)
+}
+
 // NewResources returns the resources of the only worker of a process.
 func NewResources(o Options) *Resources {
-	return &Resources{limits: newLimits(o), flow: throttle.NewFlow(o.connections, o.bulkBytes), Memory: o.Memory().Input(), frames: budget.New(importer.MaxBack, 0)}
+	return &Resources{Limits: o.limits(), flow: throttle.NewFlow(o.connections, o.bulkBytes), Memory: o.Memory().Input(), frames: budget.New(importer.MaxBack, 0)}
 }
 
 // sending returns the limits of all that is sent. They hold until stop is called.
-func (in *Resources) sending(ctx context.Context, o Options, client *target.Client, log *slog.Logger) (limits engine.Limits, stop func() error) {
-	admit, end := o.guard.gate(ctx, client, in.bucket, log)
-	return engine.Limits{Connections: o.connections, Pace: &in.pace, Flow: in.flow, Admit: admit, MaxLatency: in.latency}, func() error {
+func (in *Resources) sending(ctx context.Context, o Options, client *target.Client, log *slog.Logger) (bounds engine.Limits, stop func() error) {
+	admit, end := o.guard.gate(ctx, client, in.Sending, log)
+	return engine.Limits{Connections: o.connections, Pace: &in.pace, Flow: in.flow, Admit: admit, MaxLatency: in.Latency}, func() error {
 		end()
 		return nil
 	}
@@ -81,17 +95,7 @@ func (in *Resources) Sample(s *phase.Session, blobs *repo.Counting) metrics.Samp
 
 // Apply takes over what bounds the work.
 func (in *Resources) Apply(o daemon.WorkerCommand) {
-	if r := o.Rate; r != nil && r.Number > in.RateOrder {
-		in.RateOrder = r.Number
-		in.bucket.Allow(r.BytesPerSecond, r.Left(timing.SystemClock()))
-	}
-	if r := o.ReadRate; r != nil && r.Number > in.ReadOrder && in.reading != nil {
-		in.ReadOrder = r.Number
-		in.reading.Allow(r.BytesPerSecond, r.Left(timing.SystemClock()))
-	}
-	if o.Set != nil {
-		in.set.Store(o.Set)
-	}
+	in.Limits.Apply(o)
 	if o.Pace != nil {
 		in.pace.Set(o.Pace.Target)
 		in.reads.Set(o.Pace.Repository)

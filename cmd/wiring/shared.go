@@ -4,11 +4,11 @@ import (
 	"context"
 	"sync"
 
+	"github.com/rfsd/rfsd/daemon/limits"
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/base/throttle"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/owner"
-	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/export"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
@@ -16,8 +16,8 @@ import (
 
 // Shared holds the resources that the workers of all slots inside a daemon use together: one store, and one export.
 type Shared struct {
-	o      Options
-	limits *limits
+	o Options
+	*limits.Limits
 	memory *budget.Budget
 	frames *budget.Budget // of the zstd files of an import, in addition to memory
 	solo   engine.Solo
@@ -30,7 +30,7 @@ type Shared struct {
 
 // NewShared returns what the slots share; nothing is open yet.
 func NewShared(o Options) *Shared {
-	return &Shared{o: o, limits: newLimits(o), memory: o.Memory().Input(), frames: budget.New(importer.MaxBack, 0)}
+	return &Shared{o: o, Limits: o.limits(), memory: o.Memory().Input(), frames: budget.New(importer.MaxBack, 0)}
 }
 
 // Open opens the store and the export, once.
@@ -58,8 +58,5 @@ func (h *Shared) Open(ctx context.Context) (*cms.Coordinator, error) {
 func (h *Shared) Slot() *Resources {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return &Resources{limits: h.limits, flow: throttle.NewFlow(h.o.connections, h.o.bulkBytes), Memory: h.memory, frames: h.frames, store: h.store, files: h.files, solo: &h.solo}
+	return &Resources{Limits: h.Limits, flow: throttle.NewFlow(h.o.connections, h.o.bulkBytes), Memory: h.memory, frames: h.frames, store: h.store, files: h.files, solo: &h.solo}
 }
-
-// Follow applies the limits that an operator has set.
-func (h *Shared) Follow(set session.Limits) { h.limits.Follow(set) }

@@ -1,4 +1,4 @@
-package wiring
+package limits_test
 
 import (
 	"context"
@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rfsd/rfsd/daemon/limits"
 	"github.com/rfsd/rfsd/rfs/base/throttle"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
-	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// TestHold_TheWholeRateIsThereAfterwards: a comparison at the end of a migration reads although the permit was given back. It would
+// TestLimits_TheWholeRateIsThereAfterwards: a comparison at the end of a migration reads although the permit was given back. It would
 // wait for one without an end.
-func TestHold_TheWholeRateIsThereAfterwards(t *testing.T) {
+func TestLimits_TheWholeRateIsThereAfterwards(t *testing.T) {
 	store, err := boltcms.Open(filepath.Join(t.TempDir(), "state.db"), time.Now)
 	if err != nil {
 		t.Fatal(err)
@@ -24,11 +24,13 @@ func TestHold_TheWholeRateIsThereAfterwards(t *testing.T) {
 	bucket := throttle.New(rate)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	stop := hold(ctx, permits(session.MaxReadRate, store, slog.New(slog.DiscardHandler)), bucketSpender{bucket, 1, func() int64 { return rate }})
+	stop := limits.New(limits.Options{MaxReadRate: rate, Slots: 1, Reading: bucket}).Hold(ctx, store, slog.New(slog.DiscardHandler))
 	if err := bucket.Take(ctx, 1000); err != nil {
 		t.Errorf("with a permit: %v", err)
 	}
-	stop()
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
 	if n := bucket.InUse(); n != rate {
 		t.Errorf("%d of %d bytes per second afterwards", n, rate)
 	}

@@ -1,4 +1,4 @@
-package wiring
+package limits_test
 
 import (
 	"context"
@@ -8,11 +8,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rfsd/rfsd/daemon"
+	"github.com/rfsd/rfsd/daemon/limits"
 	"github.com/rfsd/rfsd/rfs/base/throttle"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
-	"github.com/rfsd/rfsd/rfs/destination/target"
 )
 
 // TestLimits_FollowOrders: a process sends and reads as fast as an operator has set, also where its options have no limit, and as fast as
@@ -20,10 +21,10 @@ import (
 func TestLimits_FollowOrders(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		o    Options
+		o    limits.Options
 	}{
-		{"alone", Options{coordinatorFile: "c.db"}},
-		{"of a fleet", Options{Target: target.Config{URL: "http://127.0.0.1:1"}, Slots: 1}},
+		{"alone", limits.Options{Alone: true}},
+		{"of a fleet", limits.Options{Slots: 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -33,11 +34,11 @@ func TestLimits_FollowOrders(t *testing.T) {
 				}
 				defer store.Close() //nolint:errcheck // nothing is kept
 				o := c.o
-				o.maxReadRate, o.maxLatency = 1000, time.Second
-				o.reading = throttle.New(o.maxReadRate)
-				in := NewResources(o)
+				o.MaxReadRate, o.MaxLatency = 1000, time.Second
+				o.Reading = throttle.New(o.MaxReadRate)
+				in := limits.New(o)
 				log := slog.New(slog.DiscardHandler)
-				stop := in.holdPermits(t.Context(), o, store, log)
+				stop := in.Hold(t.Context(), store, log)
 				orders := session.OrdersOf(cms.New(cms.Config{Store: store, Creator: "test"}))
 				_, unwatch, err := orders.Watch(t.Context(), 3*time.Second, in.Follow, log)
 				if err != nil {
@@ -53,11 +54,11 @@ func TestLimits_FollowOrders(t *testing.T) {
 				has := func(when string, sends, reads int64, latency time.Duration) {
 					t.Helper()
 					time.Sleep(20 * time.Second)
-					if s, r := in.bucket.InUse(), in.reading.InUse(); s != sends || r != reads || in.latency() != latency {
-						t.Errorf("%s: sends %d, reads %d, latency %v; want %d, %d, %v", when, s, r, in.latency(), sends, reads, latency)
+					if s, r := in.Sending.InUse(), in.Reading.InUse(); s != sends || r != reads || in.Latency() != latency {
+						t.Errorf("%s: sends %d, reads %d, latency %v; want %d, %d, %v", when, s, r, in.Latency(), sends, reads, latency)
 					}
 					if ctx, end := context.WithTimeout(t.Context(), time.Second); sends == 0 {
-						if err := in.bucket.Take(ctx, 1<<40); err != nil {
+						if err := in.Sending.Take(ctx, 1<<40); err != nil {
 							t.Errorf("%s: sending has no limit: %v", when, err)
 						}
 						end()
@@ -83,5 +84,31 @@ func TestLimits_FollowOrders(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestLimits_FollowCommands: of the commands of a daemon, the one with the highest number is in effect, whatever the order in which they come.
+func TestLimits_FollowCommands(t *testing.T) {
+	l := limits.New(limits.Options{MaxRate: 100, MaxReadRate: 100, MaxLatency: time.Second, Reading: throttle.New(100)})
+	millis := int64(50)
+	for _, c := range []struct {
+		name         string
+		command      daemon.WorkerCommand
+		sends, reads int64
+		latency      time.Duration
+	}{
+		{"a rate", daemon.WorkerCommand{Rate: &daemon.RateCommand{Number: 2, BytesPerSecond: 40}}, 40, 100, time.Second},
+		{"an earlier rate", daemon.WorkerCommand{Rate: &daemon.RateCommand{Number: 1, BytesPerSecond: 70}}, 40, 100, time.Second},
+		{"a read rate", daemon.WorkerCommand{ReadRate: &daemon.RateCommand{Number: 3, BytesPerSecond: 30}}, 40, 30, time.Second},
+		{"an earlier read rate", daemon.WorkerCommand{ReadRate: &daemon.RateCommand{Number: 2, BytesPerSecond: 90}}, 40, 30, time.Second},
+		{"a latency", daemon.WorkerCommand{Set: &session.Limits{MaxLatency: &millis}}, 40, 30, 50 * time.Millisecond},
+	} {
+		l.Apply(c.command)
+		if s, r := l.Sending.InUse(), l.Reading.InUse(); s != c.sends || r != c.reads || l.Latency() != c.latency {
+			t.Errorf("%s: sends %d, reads %d, latency %s", c.name, s, r, l.Latency())
+		}
+	}
+	if l.RateCommand != 2 || l.ReadCommand != 3 {
+		t.Errorf("follows the commands %d and %d", l.RateCommand, l.ReadCommand)
 	}
 }
