@@ -52,11 +52,15 @@ func openDestination(ctx context.Context, o Options, s *phase.Session, in *Resou
 		return nil, nil, nil, err
 	}
 	v, err := askTarget(ctx, client, s.Log)
-	if err == nil {
-		err = o.checkRepeats(v, s.Log)
-	}
 	if err != nil {
 		return nil, nil, nil, err
+	}
+	warning, err := v.CheckIDs(o.allowDuplicates, o.existing)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if warning != "" {
+		s.Log.Warn(warning)
 	}
 	s.Version = v
 	s.Identity = phase.ClusterIdentity(v.ClusterUUID, o.Target.RunPipelines)

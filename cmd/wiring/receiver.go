@@ -44,7 +44,7 @@ func openReceiver(ctx context.Context, o Options, log *slog.Logger, in *Resource
 	if r.client, err = target.New(ctx, o.Target); err != nil {
 		return r, err
 	}
-	if err := clusterOnly(o.Target, "an import or a stream"); err != nil {
+	if err := o.Target.ClusterOnly("an import or a stream"); err != nil {
 		return r, err
 	}
 	v, err := askTarget(ctx, r.client, log)

@@ -40,7 +40,7 @@ func OpenRedrive(ctx context.Context, o Options, again func(more ...string) stri
 		return give(err)
 	}
 	h.opened = append(h.opened, client.Close)
-	if err := clusterOnly(o.Target, "rfsd redrive"); err != nil {
+	if err := o.Target.ClusterOnly("rfsd redrive"); err != nil {
 		return give(err)
 	}
 	if _, err := askTarget(ctx, client, log); err != nil {

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/rfsd/rfsd/cmd/config"
@@ -21,14 +20,14 @@ import (
 // Round returns the options of a round of the cluster that o follows.
 func (o Options) Round(x follow.Round) (Options, error) {
 	first := o
-	if err := clusterOnly(o.Target, "following, which changes and deletes documents by their ids and needs index.gc_deletes,"); err != nil {
+	if err := o.Target.ClusterOnly("following, which changes and deletes documents by their ids and needs index.gc_deletes,"); err != nil {
 		return o, err
 	}
 	o.Session, o.follow, o.Snapshot, o.number = x.Session, x.Follow, x.Snapshot, x.Number
 	switch {
 	case x.Snapshot != "":
 		o.origin.derived = false
-		o.phases = slices.DeleteFunc(slices.Clone(o.phases), func(name string) bool { return name == phase.PhaseSnapshot })
+		o.phases = o.phases.Without(phase.PhaseSnapshot)
 	case !o.origin.derived:
 		return o, config.Usage("round %d, which has not ended, makes its snapshot on the source: give --source-host, and no --snapshot-name", x.Number)
 	}

@@ -62,7 +62,7 @@ func ForMigration(version string, m config.Migrate) (Options, error) {
 	if err := o.derive(m.Origin); err != nil {
 		return o, err
 	}
-	if err := o.choosePhases(phase.Phases(m.Conversion.Phases)); err != nil {
+	if o.phases, err = phase.Choose(phase.Phases(m.Conversion.Phases), o.origin.derived, o.Target.URL != ""); err != nil {
 		return o, err
 	}
 	if err := o.convert(m.Conversion); err != nil {
@@ -199,30 +199,6 @@ func (o *Options) cluster(c config.Cluster, role string) target.Config {
 func isLoopback(text string) bool {
 	all, err := target.Addresses(text)
 	return err == nil && !slices.ContainsFunc(all, func(u *url.URL) bool { return !target.IsLoopback(u) })
-}
-
-// choosePhases takes the phases that were asked for, or all that are possible.
-func (o *Options) choosePhases(wanted phase.Phases) error {
-	var possible phase.Phases
-	if o.origin.derived {
-		possible = append(possible, phase.PhaseSnapshot)
-	}
-	if o.Target.URL != "" {
-		possible = append(possible, phase.PhaseMetadata, phase.PhaseIndices)
-	}
-	possible = append(possible, phase.PhaseDocuments)
-	if o.phases = wanted; len(wanted) == 0 {
-		o.phases = possible
-	}
-	for _, name := range o.phases {
-		if !possible.Has(name) {
-			if name == phase.PhaseSnapshot {
-				return config.Usage("--phases: %s needs a source cluster (--source-host), and no --snapshot-name", name)
-			}
-			return config.Usage("--phases: %s needs a target cluster (--target-host)", name)
-		}
-	}
-	return nil
 }
 
 // convert takes over which objects of the cluster are migrated, and how indices are changed.

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/secret"
 	"github.com/rfsd/rfsd/rfs/base/wait"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
 )
 
 // Collection is the type of a collection of Amazon OpenSearch Serverless. This file alone describes the requests that collections
@@ -40,6 +42,30 @@ func (v Version) Serverless() bool { return v.Collection != NoCollection }
 // is duplicated.
 func (v Version) ChoosesIDs() bool {
 	return v.Collection == TimeSeriesCollection || v.Collection == VectorCollection
+}
+
+// CheckIDs returns a fault.ErrConfig if the target generates the ids of documents, unless that is permitted, and for a policy that compares
+// ids then. It returns the consequence of a permitted target.
+func (v Version) CheckIDs(permitted bool, existing bulk.Existing) (warning string, err error) {
+	if !v.ChoosesIDs() {
+		return "", nil
+	}
+	means := fmt.Sprintf("a collection of type %s gives documents ids of its own: a document that is sent again, because an answer was lost or a process died, is there twice", v.Collection)
+	switch {
+	case !permitted:
+		return "", fmt.Errorf("%s; permit it (--allow-duplicates), or use a collection of type search, which keeps the ids: %w", means, fault.ErrConfig)
+	case existing != "" && existing != bulk.Overwrite:
+		return "", fmt.Errorf("--existing-documents %s compares ids, which a collection of type %s does not keep: leave it out: %w", existing, v.Collection, fault.ErrConfig)
+	}
+	return means + "; the summary counts such copies", nil
+}
+
+// ClusterOnly returns a fault.ErrConfig if the target is a collection, for work that is only possible with a cluster.
+func (c Config) ClusterOnly(work string) error {
+	if is, err := c.Serverless(); err != nil || !is {
+		return err
+	}
+	return fmt.Errorf("target %s: %s cannot be used with a collection of OpenSearch Serverless; rfsd migrate and rfsd run send a snapshot to it: %w", secret.Text(c.URL), work, fault.ErrConfig)
 }
 
 // Lag returns the time after which counts and searches include all accepted documents, if the target does not support refresh

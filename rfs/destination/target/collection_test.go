@@ -24,7 +24,7 @@ func collectionOf(t *testing.T, handle http.HandlerFunc) (*Client, func() []stri
 		handle(w, r)
 	}))
 	t.Cleanup(server.Close)
-	awsKeys(t, accessKey, secret, "")
+	awsKeys(t, accessKey, secretKey, "")
 	c, err := New(t.Context(), Config{URL: server.URL, SigV4: &SigV4{Region: "eu-west-1", Service: "aoss"}})
 	if err != nil {
 		t.Fatal(err)
@@ -125,5 +125,53 @@ func TestClient_LeavesIDsToCollectionsThatChooseThem(t *testing.T) {
 	long := `{"index":{"_index":"a","_id":"1"}}` + "\n" + strings.Repeat("x", longBody) + "\n"
 	if _, err := client.Send(t.Context(), []byte(long), 1); !errors.Is(err, bulk.ErrTooLarge) {
 		t.Errorf("a long body: %v", err)
+	}
+}
+
+// TestVersion_CheckIDs: a collection that chooses ids is only written to by permission, and never by comparing ids.
+func TestVersion_CheckIDs(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		kind     Collection
+		permit   bool
+		existing bulk.Existing
+		refusal  string
+		warns    bool
+	}{
+		{"a cluster", NoCollection, false, bulk.Keep, "", false},
+		{"ids are kept", SearchCollection, false, bulk.Keep, "", false},
+		{"not permitted", TimeSeriesCollection, false, "", "permit it (--allow-duplicates)", false},
+		{"permitted", VectorCollection, true, bulk.Overwrite, "", true},
+		{"ids are compared", TimeSeriesCollection, true, bulk.Keep, "--existing-documents keep compares ids", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			warning, err := Version{Collection: c.kind}.CheckIDs(c.permit, c.existing)
+			if (err == nil) != (c.refusal == "") || err != nil && (!errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), c.refusal)) || (warning != "") != c.warns {
+				t.Errorf("%q, %v", warning, err)
+			}
+		})
+	}
+}
+
+func TestConfig_ClusterOnly(t *testing.T) {
+	for _, c := range []struct {
+		name, url string
+		signed    bool
+		refuses   bool
+	}{
+		{"a cluster", "https://127.0.0.1:9200", false, false},
+		{"a domain", "https://x.eu-west-1.es.amazonaws.com", true, false},
+		{"a collection", "https://x.eu-west-1.aoss.amazonaws.com", true, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			conf := Config{URL: c.url, Role: "target"}
+			if c.signed {
+				conf.SigV4 = &SigV4{Region: "eu-west-1"}
+			}
+			err := conf.ClusterOnly("rfsd redrive")
+			if (err != nil) != c.refuses || err != nil && (!errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "rfsd redrive cannot be used with a collection")) {
+				t.Errorf("%v", err)
+			}
+		})
 	}
 }

@@ -19,7 +19,7 @@ import (
 // Canaries: whatever fails, these words are in no error.
 const (
 	accessKey = "AKIDCANARY"
-	secret    = "canary-of-the-secret"
+	secretKey = "canary-of-the-secret"
 	token     = "canary-of-the-token"
 )
 
@@ -34,7 +34,7 @@ func awsKeys(t *testing.T, id, secret, token string) {
 func guarded(t *testing.T, service string, h http.HandlerFunc) (*signer.Verifier, string) {
 	t.Helper()
 	v := &signer.Verifier{Region: "eu-west-1", Service: service}
-	v.Add(accessKey, signer.Key{Secret: secret, Token: token})
+	v.Add(accessKey, signer.Key{Secret: secretKey, Token: token})
 	s := httptest.NewServer(v.Handler(h))
 	t.Cleanup(s.Close)
 	return v, s.URL
@@ -51,7 +51,7 @@ func signedClient(t *testing.T, c Config) *Client {
 }
 
 func TestSignedRequestsOfEveryKindAreLetIn(t *testing.T) {
-	awsKeys(t, accessKey, secret, token)
+	awsKeys(t, accessKey, secretKey, token)
 	for _, service := range []string{"es"} {
 		var got []byte
 		_, address := guarded(t, service, func(w http.ResponseWriter, r *http.Request) {
@@ -102,21 +102,21 @@ func TestWhatIsSignedWronglyIsRefusedWithAdvice(t *testing.T) {
 		wrap              func(http.RoundTripper) http.RoundTripper
 		advice            string
 	}{
-		{"secret", accessKey, secret + "x", token, "eu-west-1", "es", nil, nil, "check the secret access key"},
-		{"key", "AKIDOTHER", secret, token, "eu-west-1", "es", nil, nil, "check the access key and its session token"},
-		{"no token", accessKey, secret, "", "eu-west-1", "es", nil, nil, "check the access key and its session token"},
-		{"token", accessKey, secret, token + "x", "eu-west-1", "es", nil, nil, "check the access key and its session token"},
-		{"region", accessKey, secret, token, "us-east-1", "es", nil, nil, "state the AWS region"},
-		{"clock", accessKey, secret, token, "eu-west-1", "es", func(v *signer.Verifier) {
+		{"secret", accessKey, secretKey + "x", token, "eu-west-1", "es", nil, nil, "check the secret access key"},
+		{"key", "AKIDOTHER", secretKey, token, "eu-west-1", "es", nil, nil, "check the access key and its session token"},
+		{"no token", accessKey, secretKey, "", "eu-west-1", "es", nil, nil, "check the access key and its session token"},
+		{"token", accessKey, secretKey, token + "x", "eu-west-1", "es", nil, nil, "check the access key and its session token"},
+		{"region", accessKey, secretKey, token, "us-east-1", "es", nil, nil, "state the AWS region"},
+		{"clock", accessKey, secretKey, token, "eu-west-1", "es", func(v *signer.Verifier) {
 			v.Now = func() time.Time { return time.Now().Add(10 * time.Minute) }
 		}, nil, "set this machine's clock"},
-		{"body", accessKey, secret, token, "eu-west-1", "es", nil, change(func(r *http.Request) {
+		{"body", accessKey, secretKey, token, "eu-west-1", "es", nil, change(func(r *http.Request) {
 			r.Body, r.ContentLength = io.NopCloser(strings.NewReader("{}")), 2
 		}), "admits"},
-		{"query", accessKey, secret, token, "eu-west-1", "es", nil, change(func(r *http.Request) { r.URL.RawQuery += "&more=1" }), "no proxy changes"},
-		{"path", accessKey, secret, token, "eu-west-1", "es", nil, change(func(r *http.Request) { r.URL.Path = "/other/_bulk" }), "no proxy changes"},
-		{"header", accessKey, secret, token, "eu-west-1", "es", nil, change(func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }), "no proxy changes"},
-		{"policy", accessKey, secret, token, "eu-west-1", "es", nil, nil, "access policy of the target"},
+		{"query", accessKey, secretKey, token, "eu-west-1", "es", nil, change(func(r *http.Request) { r.URL.RawQuery += "&more=1" }), "no proxy changes"},
+		{"path", accessKey, secretKey, token, "eu-west-1", "es", nil, change(func(r *http.Request) { r.URL.Path = "/other/_bulk" }), "no proxy changes"},
+		{"header", accessKey, secretKey, token, "eu-west-1", "es", nil, change(func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }), "no proxy changes"},
+		{"policy", accessKey, secretKey, token, "eu-west-1", "es", nil, nil, "access policy of the target"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			awsKeys(t, c.id, c.secret, c.token)
@@ -152,11 +152,11 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 
 func TestARoleIsAssumedAndItsCredentialsRenewedWhenTheyAreOver(t *testing.T) {
 	const arn = "arn:aws:iam::123456789012:role/migration"
-	awsKeys(t, accessKey, secret, token)
+	awsKeys(t, accessKey, secretKey, token)
 	v, address := guarded(t, "es", answer(200, `{}`))
 	v.Remove(accessKey) // only the role gets in
 	roles := &signer.Roles{Verifier: &signer.Verifier{Region: "eu-west-1", Service: "sts"}, ARNs: []string{arn}, Grant: []*signer.Verifier{v}}
-	roles.Verifier.Add(accessKey, signer.Key{Secret: secret, Token: token})
+	roles.Verifier.Add(accessKey, signer.Key{Secret: secretKey, Token: token})
 	sts := httptest.NewServer(roles.Handler())
 	t.Cleanup(sts.Close)
 	t.Setenv("AWS_ENDPOINT_URL_STS", sts.URL)
@@ -194,7 +194,7 @@ func TestSettingsForSigningThatCannotWorkAreRefusedAtOnce(t *testing.T) {
 		{"collection with pipelines", accessKey, Config{URL: "https://x1y2.us-west-2.aoss.amazonaws.com", SigV4: &SigV4{}, RunPipelines: true}, "leave out --run-pipelines"},
 		{"with a user", accessKey, Config{URL: "http://u:p@h", SigV4: &SigV4{Region: "r"}}, "exclude each other"},
 	} {
-		awsKeys(t, c.id, map[bool]string{true: secret}[c.id != ""], "")
+		awsKeys(t, c.id, map[bool]string{true: secretKey}[c.id != ""], "")
 		if _, err := New(t.Context(), c.conf); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), c.words) {
 			t.Errorf("%s: %v", c.name, err)
 		}

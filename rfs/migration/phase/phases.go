@@ -37,6 +37,37 @@ func ParsePhases(s string) (Phases, error) {
 	return wanted, nil
 }
 
+// Choose returns the wanted phases, or all possible ones if none is wanted. created means that the session creates its snapshot, cluster
+// that it has a target cluster. It returns a fault.ErrConfig for a wanted phase that is not possible.
+func Choose(wanted Phases, created, cluster bool) (Phases, error) {
+	var possible Phases
+	if created {
+		possible = append(possible, PhaseSnapshot)
+	}
+	if cluster {
+		possible = append(possible, PhaseMetadata, PhaseIndices)
+	}
+	possible = append(possible, PhaseDocuments)
+	if len(wanted) == 0 {
+		return possible, nil
+	}
+	for _, name := range wanted {
+		switch {
+		case possible.Has(name):
+		case name == PhaseSnapshot:
+			return nil, fmt.Errorf("--phases: %s needs a source cluster (--source-host), and no --snapshot-name: %w", name, fault.ErrConfig)
+		default:
+			return nil, fmt.Errorf("--phases: %s needs a target cluster (--target-host): %w", name, fault.ErrConfig)
+		}
+	}
+	return wanted, nil
+}
+
+// Without returns the phases but one.
+func (p Phases) Without(name string) Phases {
+	return slices.DeleteFunc(slices.Clone(p), func(x string) bool { return x == name })
+}
+
 // Has reports whether the run includes a phase.
 func (p Phases) Has(name string) bool { return slices.Contains(p, name) }
 
