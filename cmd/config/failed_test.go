@@ -34,6 +34,30 @@ func TestASinkInTheDataDirectoryIsRefused(t *testing.T) {
 	}
 }
 
+func TestExport_PlaceIsChecked(t *testing.T) {
+	for _, c := range []struct{ to, repository, dir, says string }{
+		{"out", "/snapshots", "out", ""},
+		{"file:///out", "/snapshots", "/out", ""},
+		{"s3://bucket/exports", "s3://bucket/snapshots", "s3://bucket/exports", ""},
+		{"gs://bucket/snapshots-1", "gs://bucket/snapshots", "gs://bucket/snapshots-1", ""},
+		{"azblob://bucket/snapshots/out", "azblob://bucket/snapshots/", "", "nothing is ever written"},
+		{"s3://bucket/snapshots", "s3://bucket", "", "nothing is ever written"},
+		{"s3://key:secret@bucket/out", "/snapshots", "", "no user, password or key"},
+		{"ftp://host/out", "/snapshots", "", `invalid --export-dir "ftp://host/out"`},
+	} {
+		t.Run(c.to, func(t *testing.T) {
+			var m Migrate
+			err := Decode(Values{"repo-uri": {c.repository}, "snapshot-name": {"s"}, "export-dir": {c.to}}, &m)
+			if (err == nil) != (c.says == "") || err != nil && (!errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), c.says)) || err == nil && m.Export.Dir != c.dir {
+				t.Errorf("%q, %v", m.Export.Dir, err)
+			}
+			if err != nil && strings.Contains(err.Error(), "secret@") {
+				t.Errorf("the secret is in the message: %v", err)
+			}
+		})
+	}
+}
+
 func TestASinkInABucketIsChecked(t *testing.T) {
 	for _, c := range []struct {
 		sink, repository string

@@ -40,7 +40,7 @@ const (
 	maxConflicts = 50
 )
 
-// patience is how long requests are retried while the store is unavailable: about a minute.
+// patience retries requests for about a minute while the store is unavailable.
 var patience = retry.Policy{Tries: 12, First: 100 * time.Millisecond, Max: 10 * time.Second, Jitter: retry.Half}
 
 // bucket is an export in an object store, which any number of processes may write to.
@@ -168,8 +168,8 @@ func (b *bucket) change(ctx context.Context, edit func(m *Manifest) (bool, error
 	return fmt.Errorf("other writers keep changing %s: %w", ManifestName, fault.ErrUnavailable)
 }
 
-// begin records the attempt in the note of the item, so that earlier attempts no longer publish.
-func (b *bucket) begin(ctx context.Context, it item, may func() error) (output, error) {
+// start records the attempt in the note of the item, so that earlier attempts no longer publish.
+func (b *bucket) start(ctx context.Context, it item, may func() error) (output, error) {
 	id := make([]byte, 8)
 	rand.Read(id) //nolint:errcheck // it never returns an error
 	o := &objects{bucket: b, item: it, may: may, id: hex.EncodeToString(id), open: map[string]*object{}}
@@ -189,7 +189,7 @@ func (b *bucket) begin(ctx context.Context, it item, may func() error) (output, 
 	return nil, fmt.Errorf("other attempts keep starting: %w", fault.ErrUnavailable)
 }
 
-// note returns a note and its version; the zero values if there is none.
+// note returns a note and its version; an empty one if it does not exist.
 func (b *bucket) note(ctx context.Context, name string) (note, string, error) {
 	body, version, err := b.get(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {

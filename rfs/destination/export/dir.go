@@ -26,7 +26,7 @@ type dir struct {
 	lock         io.Closer
 	shared       bool
 	own          io.Closer // lock of this writer in a shared directory
-	attempts     int64     // how often begin was called
+	attempts     int64     // how often start was called
 	manifest     Manifest  // as it is on disk; its ID never changes
 }
 
@@ -133,8 +133,8 @@ func (d *dir) folder(index string) string {
 	return filepath.Join(d.path, filepath.FromSlash(EncodeName(index)))
 }
 
-// begin starts an attempt; its files are created by the first documents.
-func (d *dir) begin(_ context.Context, it item, may func() error) (output, error) {
+// start starts an attempt; its files are created by the first documents.
+func (d *dir) start(_ context.Context, it item, may func() error) (output, error) {
 	d.attempts++
 	return &attempt{dir: d, item: it, number: d.attempts, may: may, parts: map[string]*part{}}, nil
 }

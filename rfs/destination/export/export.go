@@ -16,10 +16,10 @@ const private = ".rfsd"
 // StateFolder is the folder of an export in a bucket for the state of the work.
 const StateFolder = private + "/state"
 
-// place is the location of an export: a directory or a bucket. Export calls begin, change and published one at a time.
+// place is the location of an export: a directory or a bucket. Export calls start, change and published one at a time.
 type place interface {
-	// begin starts an attempt at an item. may returns an error if this process no longer holds the item.
-	begin(ctx context.Context, it item, may func() error) (output, error)
+	// start starts an attempt at an item. may returns an error if this process no longer holds the item.
+	start(ctx context.Context, it item, may func() error) (output, error)
 	// change calls edit with the manifest, and replaces the manifest if edit reports a change. No other writer changes it in between;
 	// if one did, edit is called again.
 	change(ctx context.Context, edit func(m *Manifest) (changed bool, err error)) error
@@ -36,7 +36,7 @@ type output interface {
 	finish(ctx context.Context) error
 	// publish makes the files of this attempt the files of the item, in place of the files of earlier attempts. It may be repeated.
 	publish(ctx context.Context) error
-	// remove removes what is not published.
+	// remove removes unpublished files.
 	remove() error
 }
 
@@ -80,7 +80,7 @@ func (x *Export) Create(ctx context.Context, index string, shard int, cursor int
 		return nil, err
 	}
 	it := item{index, fmt.Sprintf("%d-%d", shard, cursor)}
-	out, err := x.place.begin(ctx, it, may)
+	out, err := x.place.start(ctx, it, may)
 	if err != nil {
 		return nil, fmt.Errorf("export index %s, %s: %w", it.index, it.name, err)
 	}

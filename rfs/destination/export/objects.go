@@ -14,7 +14,7 @@ import (
 )
 
 // objects is the output of an attempt at an item to a bucket: the documents of each index in numbered objects
-// <index>/<shard>-<cursor>.<attempt>-<number>.ndjson[.gz|.zst], each of which can be read alone.
+// <index>/<shard>-<cursor>.<attempt>-<number>.ndjson[.gz|.zst]. Each can be read alone.
 type objects struct {
 	bucket  *bucket
 	item    item
