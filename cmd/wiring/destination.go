@@ -197,7 +197,7 @@ func askTarget(ctx context.Context, client *target.Client, log *slog.Logger) (ta
 
 // targetGuard protects the target while documents arrive.
 type targetGuard struct {
-	tune        tuning.Wish
+	tune        tuning.Scope
 	ignoreDisks bool
 }
 

@@ -53,7 +53,7 @@ func (w Whole) GetIndex(_ context.Context, name string) ([]target.Index, error) 
 }
 
 // Tune records that settings were changed.
-func (w Whole) Tune(_ context.Context, names []string, _ tuning.Wish) error {
+func (w Whole) Tune(_ context.Context, names []string, _ tuning.Scope) error {
 	return w.do(func() error { w.Created["tuned"] = len(names); return nil })
 }
 

@@ -60,18 +60,18 @@ type Tuner struct {
 	Log     *slog.Logger
 }
 
-// Wish states which settings of an index are tuned.
-type Wish int
+// Scope states which settings of an index are tuned.
+type Scope int
 
-// The values of Wish.
+// The values of Scope.
 const (
-	Nothing   Wish = iota
-	Refreshes      // no refreshes during the load
-	All            // no refreshes and no replicas
+	Nothing   Scope = iota
+	Refreshes       // no refreshes during the load
+	All             // no refreshes and no replicas
 )
 
 // settings returns the settings to change.
-func (w Wish) settings() map[string]string {
+func (w Scope) settings() map[string]string {
 	set := map[string]string{}
 	for key, v := range tuned {
 		if w == All && key == replicas || w != Nothing && key == refreshInterval {
@@ -84,7 +84,7 @@ func (w Wish) settings() map[string]string {
 // Tune changes the settings of target indices that this migration has created. It first records the former
 // settings, so that any process can restore them. If an earlier call has recorded an index, Tune sets the recorded settings, so that
 // it is idempotent. It returns fault.ErrConfig if the target does not permit the change.
-func (t *Tuner) Tune(ctx context.Context, targets []string, wish Wish) error {
+func (t *Tuner) Tune(ctx context.Context, targets []string, scope Scope) error {
 	for _, target := range targets {
 		uuid, now, ours, err := t.settings(ctx, target)
 		if err != nil {
@@ -94,7 +94,7 @@ func (t *Tuner) Tune(ctx context.Context, targets []string, wish Wish) error {
 			t.Log.WarnContext(ctx, "settings stay as they are: the index does not carry the mark of this session", "index", target)
 			continue
 		}
-		is := session.Tuned{Target: target, UUID: uuid, Was: map[string]*string{}, Set: wish.settings()}
+		is := session.Tuned{Target: target, UUID: uuid, Was: map[string]*string{}, Set: scope.settings()}
 		for key := range is.Set {
 			is.Was[key] = nil
 			if v, set := now[key]; set {

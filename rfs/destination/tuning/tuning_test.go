@@ -258,16 +258,16 @@ func TestTuner_IndicesWithoutTheMarkStayAsTheyAre(t *testing.T) {
 	}
 }
 
-// TestRefreshesAreOffWithoutATouchOnReplicas: and a later wish changes nothing that was not recorded before.
+// TestRefreshesAreOffWithoutATouchOnReplicas: a later, larger scope changes nothing that was not recorded before.
 func TestRefreshesAreOffWithoutATouchOnReplicas(t *testing.T) {
 	f := &fakeTarget{indices: map[string]map[string]string{"a": {"index.uuid": "ua", "index.number_of_replicas": "2", "index.refresh_interval": "30s"}}}
 	tn := tuner(t, f)
-	for _, wish := range []Wish{Refreshes, All} {
-		if err := tn.Tune(t.Context(), []string{"a"}, wish); err != nil {
+	for _, scope := range []Scope{Refreshes, All} {
+		if err := tn.Tune(t.Context(), []string{"a"}, scope); err != nil {
 			t.Fatal(err)
 		}
 		if x := f.indices["a"]; x["index.number_of_replicas"] != "2" || x["index.refresh_interval"] != "-1" {
-			t.Errorf("wish %d: %v", wish, x)
+			t.Errorf("scope %d: %v", scope, x)
 		}
 	}
 	if _, err := tn.Restore(t.Context()); err != nil {

@@ -273,15 +273,15 @@ const refreshedBytes = 64 << 20
 // TuneIndices changes settings of the target indices that this session creates. Refreshes are only switched off for indices that are large
 // or of unknown size, and stay on without the permission.
 func (s *Session) TuneIndices(ctx context.Context, entry plan.Entry) error {
-	wish := s.Tune
-	if wish == tuning.Refreshes && len(entry.Bytes) > 0 && entry.Size() < refreshedBytes {
-		wish = tuning.Nothing
+	scope := s.Tune
+	if scope == tuning.Refreshes && len(entry.Bytes) > 0 && entry.Size() < refreshedBytes {
+		scope = tuning.Nothing
 	}
-	if wish == tuning.Nothing || len(entry.Ours) == 0 || entry.Create {
+	if scope == tuning.Nothing || len(entry.Ours) == 0 || entry.Create {
 		return nil
 	}
-	err := s.Tuner.Tune(ctx, entry.Ours, wish)
-	if wish == tuning.Refreshes && errors.Is(err, fault.ErrConfig) {
+	err := s.Tuner.Tune(ctx, entry.Ours, scope)
+	if scope == tuning.Refreshes && errors.Is(err, fault.ErrConfig) {
 		s.Log.WarnContext(ctx, "the target refreshes indices while documents come: the user may not change their settings", "index", entry.Locator.IndexName, "reason", fault.Text(err))
 		return nil
 	}

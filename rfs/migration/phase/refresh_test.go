@@ -12,15 +12,15 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
-// wishes are what was asked of a Tuner.
-type wishes struct {
+// tunings records the scopes that a Tuner was called with.
+type tunings struct {
 	Tuner
-	got []tuning.Wish
+	got []tuning.Scope
 	err error
 }
 
-func (w *wishes) Tune(_ context.Context, _ []string, wish tuning.Wish) error {
-	w.got = append(w.got, wish)
+func (w *tunings) Tune(_ context.Context, _ []string, scope tuning.Scope) error {
+	w.got = append(w.got, scope)
 	return w.err
 }
 
@@ -29,24 +29,24 @@ func TestRefreshesAreAMatterOfLargeIndicesOfOurs(t *testing.T) {
 	forbidden := fmt.Errorf("403: %w", fault.ErrConfig)
 	for _, c := range []struct {
 		name  string
-		wish  tuning.Wish
+		scope tuning.Scope
 		entry plan.Entry
 		err   error
-		got   []tuning.Wish
+		got   []tuning.Scope
 		fails bool
 	}{
-		{"large", tuning.Refreshes, plan.Entry{Ours: []string{"a"}, Bytes: []int64{refreshedBytes / 2, refreshedBytes / 2}}, nil, []tuning.Wish{tuning.Refreshes}, false},
+		{"large", tuning.Refreshes, plan.Entry{Ours: []string{"a"}, Bytes: []int64{refreshedBytes / 2, refreshedBytes / 2}}, nil, []tuning.Scope{tuning.Refreshes}, false},
 		{"small", tuning.Refreshes, plan.Entry{Ours: []string{"a"}, Bytes: []int64{refreshedBytes/2 - 1, refreshedBytes / 2}}, nil, nil, false},
-		{"small, as asked", tuning.All, plan.Entry{Ours: []string{"a"}, Bytes: []int64{1}}, nil, []tuning.Wish{tuning.All}, false},
-		{"of unknown size", tuning.Refreshes, plan.Entry{Ours: []string{"a"}}, nil, []tuning.Wish{tuning.Refreshes}, false},
+		{"small, as asked", tuning.All, plan.Entry{Ours: []string{"a"}, Bytes: []int64{1}}, nil, []tuning.Scope{tuning.All}, false},
+		{"of unknown size", tuning.Refreshes, plan.Entry{Ours: []string{"a"}}, nil, []tuning.Scope{tuning.Refreshes}, false},
 		{"another's", tuning.All, plan.Entry{Bytes: []int64{refreshedBytes}}, nil, nil, false},
 		{"a data stream", tuning.All, plan.Entry{Ours: []string{"a"}, Create: true}, nil, nil, false},
-		{"not wished", tuning.Nothing, plan.Entry{Ours: []string{"a"}, Bytes: []int64{refreshedBytes}}, nil, nil, false},
-		{"not permitted", tuning.Refreshes, plan.Entry{Ours: []string{"a"}}, forbidden, []tuning.Wish{tuning.Refreshes}, false},
-		{"not permitted though asked for", tuning.All, plan.Entry{Ours: []string{"a"}}, forbidden, []tuning.Wish{tuning.All}, true},
+		{"nothing to tune", tuning.Nothing, plan.Entry{Ours: []string{"a"}, Bytes: []int64{refreshedBytes}}, nil, nil, false},
+		{"not permitted", tuning.Refreshes, plan.Entry{Ours: []string{"a"}}, forbidden, []tuning.Scope{tuning.Refreshes}, false},
+		{"not permitted though asked for", tuning.All, plan.Entry{Ours: []string{"a"}}, forbidden, []tuning.Scope{tuning.All}, true},
 	} {
-		w := &wishes{err: c.err}
-		s := &Session{Log: slog.New(slog.DiscardHandler), Cluster: Cluster{Tuner: w, Tune: c.wish}}
+		w := &tunings{err: c.err}
+		s := &Session{Log: slog.New(slog.DiscardHandler), Cluster: Cluster{Tuner: w, Tune: c.scope}}
 		if err := s.TuneIndices(t.Context(), c.entry); err != nil != c.fails || !slices.Equal(w.got, c.got) {
 			t.Errorf("%s: asked for %v, %v", c.name, w.got, err)
 		}

@@ -29,7 +29,7 @@ type Targets interface {
 
 // Tuner changes settings of target indices for the duration of the migration.
 type Tuner interface {
-	Tune(ctx context.Context, targets []string, wish tuning.Wish) error
+	Tune(ctx context.Context, targets []string, scope tuning.Scope) error
 	Harden(ctx context.Context, targets []string) error
 	Remember(ctx context.Context, targets []string) error
 	Restore(ctx context.Context) ([]tuning.Restored, error)
@@ -118,7 +118,7 @@ type Cluster struct {
 	// Tuner changes settings of the indices that this session creates while documents are sent, as Tune states, and restores the settings that
 	// any run of the session has changed.
 	Tuner Tuner
-	Tune  tuning.Wish
+	Tune  tuning.Scope
 }
 
 // findings is the state of this process.
