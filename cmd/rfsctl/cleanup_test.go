@@ -154,7 +154,7 @@ func TestAFollowedSession(t *testing.T) {
 	refused("the session runs: worker", "undo", "--yes", "--target-host", "http://127.0.0.1:1")
 	in("s-round-1", func(*cms.Coordinator) { must(t, lease.Complete(t.Context(), cms.Work{})) })
 	in("s", func(c *cms.Coordinator) {
-		_, err := session.CutoversOf(c).Order(t.Context(), session.CutoverWish{MaxOutage: 1000}, "test")
+		_, err := session.CutoversOf(c).Order(t.Context(), session.CutoverOptions{MaxOutage: 1000}, "test")
 		must(t, err)
 	})
 	refused("rfsctl cutover --abort", "undo", "--yes", "--target-host", "http://127.0.0.1:1")

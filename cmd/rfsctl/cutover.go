@@ -67,7 +67,7 @@ func cutOverIn(ctx context.Context, call *config.Call, o config.Cutover, s *coor
 	case x.Abort:
 		is, err = records.Return(ctx, "aborted by "+author())
 	default:
-		is, err = records.Order(ctx, session.CutoverWish{Block: o.Blocks.Block, MaxOutage: x.MaxOutage.Milliseconds(), AcceptFailed: x.Accept, Indices: x.Group.List.Strings()}, author())
+		is, err = records.Order(ctx, session.CutoverOptions{Block: o.Blocks.Block, MaxOutage: x.MaxOutage.Milliseconds(), AcceptFailed: x.Accept, Indices: x.Group.List.Strings()}, author())
 	}
 	if err != nil {
 		return err

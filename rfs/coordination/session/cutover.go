@@ -31,8 +31,8 @@ const (
 	CutoverReturned  CutoverState = "RETURNED"  // following continues
 )
 
-// CutoverWish holds the operator's choices.
-type CutoverWish struct {
+// CutoverOptions are the choices of an order.
+type CutoverOptions struct {
 	Block        bool  `json:"block_source_writes"`
 	MaxOutage    int64 `json:"max_outage_ms"` // limit of the outage, from the end of writes; then the cut-over returns
 	AcceptFailed bool  `json:"accept_failed"` // documents that failed in a round do not prevent the cut-over
@@ -47,7 +47,7 @@ const maxPatterns = 1000
 // yet.
 type Cutover struct {
 	State CutoverState `json:"state"` // "": none was ordered
-	CutoverWish
+	CutoverOptions
 	Who      string   `json:"who"`
 	Ordered  int64    `json:"ordered"`
 	Blocked  int64    `json:"blocked,omitempty"` // start of the outage
@@ -113,7 +113,7 @@ func decodeCutover(r cms.Record) (c Cutover, err error) {
 }
 
 // Order orders a cut-over. It returns fault.ErrConfig when one is in progress or done, or when nothing is followed.
-func (s Cutovers) Order(ctx context.Context, wish CutoverWish, who string) (Cutover, error) {
+func (s Cutovers) Order(ctx context.Context, options CutoverOptions, who string) (Cutover, error) {
 	rounds, err := Rounds(s).Read(ctx)
 	if err != nil {
 		return Cutover{}, err
@@ -123,14 +123,14 @@ func (s Cutovers) Order(ctx context.Context, wish CutoverWish, who string) (Cuto
 		return Cutover{}, fmt.Errorf("no round of this session has started: run rfsd follow, or rfsd run --follow, first: %w", fault.ErrConfig)
 	case rounds.Finished != 0:
 		return Cutover{}, ErrFinished
-	case len(wish.Indices) > maxPatterns:
-		return Cutover{}, fmt.Errorf("%d patterns of indices, more than %d: %w", len(wish.Indices), maxPatterns, fault.ErrConfig)
+	case len(options.Indices) > maxPatterns:
+		return Cutover{}, fmt.Errorf("%d patterns of indices, more than %d: %w", len(options.Indices), maxPatterns, fault.ErrConfig)
 	}
 	return s.change(ctx, func(c *Cutover, now time.Time) (bool, error) {
 		if c.Open() {
 			return false, fmt.Errorf("a cut-over by %s is %s already: %w", c.Who, c.State, fault.ErrConfig)
 		}
-		*c = Cutover{State: CutoverOrdered, CutoverWish: wish, Who: strings.ToValidUTF8(who[:min(len(who), maxIssuer)], ""), Ordered: now.UnixMilli()}
+		*c = Cutover{State: CutoverOrdered, CutoverOptions: options, Who: strings.ToValidUTF8(who[:min(len(who), maxIssuer)], ""), Ordered: now.UnixMilli()}
 		return true, nil
 	})
 }

@@ -23,7 +23,7 @@ func TestCutovers_Order(t *testing.T) {
 	c := cms.New(cms.Config{Store: store, Creator: "test"})
 	s, rounds, ctx := session.CutoversOf(c), session.RoundsOf(c), t.Context()
 	order := func() error {
-		_, err := s.Order(ctx, session.CutoverWish{MaxOutage: 1000}, "me")
+		_, err := s.Order(ctx, session.CutoverOptions{MaxOutage: 1000}, "me")
 		return err
 	}
 	if _, err := s.Return(ctx, "x"); !errors.Is(err, fault.ErrConfig) {

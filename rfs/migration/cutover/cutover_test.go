@@ -19,7 +19,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/live"
 )
 
-var block = session.CutoverWish{Block: true}
+var block = session.CutoverOptions{Block: true}
 
 // TestCutover_Completes blocks all indices that take writes, and leaves the blocks of others out.
 func TestCutover_Completes(t *testing.T) {
@@ -56,10 +56,10 @@ func TestCutover_EachFailureLeadsBack(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		name   string
-		wish   session.CutoverWish
-		make   func(*world, *cutover.Cutover)
-		reason string
+		name    string
+		options session.CutoverOptions
+		make    func(*world, *cutover.Cutover)
+		reason  string
 	}{
 		{"the first round fails", block, fails("round", 1), "no route"},
 		{"the last round fails", block, fails("round", 2), "no route"},
@@ -74,7 +74,7 @@ func TestCutover_EachFailureLeadsBack(t *testing.T) {
 		{"documents fail in the last round", block, func(w *world, _ *cutover.Cutover) {
 			w.round = func(context.Context) (cutover.Round, error) { return cutover.Round{Snapshot: last, Failed: 2}, nil }
 		}, "2 documents"},
-		{"the source goes on without a block", session.CutoverWish{}, func(w *world, _ *cutover.Cutover) {
+		{"the source goes on without a block", session.CutoverOptions{}, func(w *world, _ *cutover.Cutover) {
 			w.round = func(context.Context) (cutover.Round, error) {
 				x := w.shards["grows"][0]
 				x.MaxSeqNo++
@@ -117,7 +117,7 @@ func TestCutover_EachFailureLeadsBack(t *testing.T) {
 			w := newWorld(t)
 			own := 0
 			w.indices[own].Blocked = true // by the operator
-			w.order(c.wish)
+			w.order(c.options)
 			x := w.start()
 			c.make(w, x)
 			is, err := x.Run(t.Context())
@@ -128,7 +128,7 @@ func TestCutover_EachFailureLeadsBack(t *testing.T) {
 				t.Errorf("blocked: %q, ended %d times", w.blocked(), w.ended)
 			}
 			w.inject(nil)
-			w.order(c.wish) // another order is possible
+			w.order(c.options) // another order is possible
 		})
 	}
 }
@@ -178,7 +178,7 @@ func TestCutover_ReturnsWhenTheOutageIsOver(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
-			w.order(session.CutoverWish{Block: true, MaxOutage: (2 * time.Minute).Milliseconds()})
+			w.order(session.CutoverOptions{Block: true, MaxOutage: (2 * time.Minute).Milliseconds()})
 			w.round = func(ctx context.Context) (cutover.Round, error) {
 				if len(w.blocked()) == 0 {
 					return cutover.Round{Snapshot: last}, nil
@@ -212,7 +212,7 @@ func TestCutover_ReturnsWhenTheOutageIsOver(t *testing.T) {
 func TestCutover_SilenceAfterTheBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.order(session.CutoverWish{Block: true, MaxOutage: (2 * time.Minute).Milliseconds()})
+		w.order(session.CutoverOptions{Block: true, MaxOutage: (2 * time.Minute).Milliseconds()})
 		w.inject(func(_ int64, name string) error {
 			if len(w.blocked()) > 0 && slices.Contains([]string{"read", "move", "return"}, name) {
 				return fault.ErrUnavailable
@@ -235,7 +235,7 @@ func TestCutover_SilenceAfterTheBlock(t *testing.T) {
 func TestCutover_LateConclusionIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.order(session.CutoverWish{Block: true, MaxOutage: time.Minute.Milliseconds()})
+		w.order(session.CutoverOptions{Block: true, MaxOutage: time.Minute.Milliseconds()})
 		n := 0
 		w.inject(func(_ int64, name string) error {
 			if name == "move" {
@@ -386,7 +386,7 @@ func TestCutover_AcceptsWhatTheOperatorAccepts(t *testing.T) {
 	x := w.shards["grows"][0]
 	x.Numbered = false
 	w.shards["grows"][0] = x
-	w.order(session.CutoverWish{Block: true, AcceptFailed: true})
+	w.order(session.CutoverOptions{Block: true, AcceptFailed: true})
 	if is, err := w.start().Run(t.Context()); err != nil || is.State != session.CutoverDone || !strings.Contains(is.Note, "1 shards have no sequence numbers") {
 		t.Errorf("%+v, %v", is, err)
 	}
@@ -432,7 +432,7 @@ func TestCutover_WhatIsLeftIsNamed(t *testing.T) {
 func TestCutover_AConclusionWithoutAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.order(session.CutoverWish{Block: true, MaxOutage: time.Minute.Milliseconds()})
+		w.order(session.CutoverOptions{Block: true, MaxOutage: time.Minute.Milliseconds()})
 		var silent atomic.Bool
 		w.inject(func(_ int64, name string) error {
 			if name == "moved" && len(w.blocked()) > 0 || silent.Load() && slices.Contains([]string{"read", "move", "return"}, name) {
@@ -457,7 +457,7 @@ func TestCutover_AConclusionWithoutAnAnswer(t *testing.T) {
 func TestCutover_Group(t *testing.T) {
 	w := newWorld(t)
 	delete(w.shards["again"], 0) // it is not asked
-	w.order(session.CutoverWish{Block: true, Indices: []string{"gro*", "system"}})
+	w.order(session.CutoverOptions{Block: true, Indices: []string{"gro*", "system"}})
 	is, err := w.start().Run(t.Context())
 	if err != nil || is.State != session.CutoverDone || !slices.Equal(is.Moved, []string{"grows"}) || !slices.Equal(w.blocked(), is.Moved) || w.ended > 0 {
 		t.Errorf("%+v, %v, blocked %q, ended %d times", is, err, w.blocked(), w.ended)
@@ -470,7 +470,7 @@ func TestCutover_Group(t *testing.T) {
 		t.Errorf("%+v, %v", all, err)
 	}
 	for patterns, words := range map[string]string{"nothing-*": "matches", "regex:(": "indices to cut over"} {
-		w.order(session.CutoverWish{Block: true, Indices: []string{patterns}})
+		w.order(session.CutoverOptions{Block: true, Indices: []string{patterns}})
 		if is, err := w.start().Run(t.Context()); err != nil || is.State != session.CutoverReturned || !strings.Contains(is.Reason, words) {
 			t.Errorf("%s: %+v, %v", patterns, is, err)
 		}

@@ -205,12 +205,12 @@ func (w *world) start() *cutover.Cutover {
 	}
 }
 
-func (w *world) order(wish session.CutoverWish) {
+func (w *world) order(options session.CutoverOptions) {
 	w.t.Helper()
-	if wish.MaxOutage == 0 {
-		wish.MaxOutage = (10 * time.Minute).Milliseconds()
+	if options.MaxOutage == 0 {
+		options.MaxOutage = (10 * time.Minute).Milliseconds()
 	}
-	if _, err := w.records.Order(w.t.Context(), wish, "test"); err != nil {
+	if _, err := w.records.Order(w.t.Context(), options, "test"); err != nil {
 		w.t.Fatal(err)
 	}
 }

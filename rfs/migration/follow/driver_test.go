@@ -361,7 +361,7 @@ func TestDriver_EndsWithTheCutOver(t *testing.T) {
 					f.drives(name)
 				}
 				time.Sleep(10 * time.Second)
-				if _, err := session.CutoversOf(f.root()).Order(t.Context(), session.CutoverWish{MaxOutage: time.Minute.Milliseconds()}, "ann"); err != nil {
+				if _, err := session.CutoversOf(f.root()).Order(t.Context(), session.CutoverOptions{MaxOutage: time.Minute.Milliseconds()}, "ann"); err != nil {
 					t.Fatal(err)
 				}
 				f.nodes.Wait() // every driver has ended
@@ -458,7 +458,7 @@ func TestDriver_OrdersInEachPhase(t *testing.T) {
 						give(order.Order)
 					}
 					if phase.cut {
-						if _, err := session.CutoversOf(f.root()).Order(t.Context(), session.CutoverWish{MaxOutage: time.Minute.Milliseconds()}, "ann"); err != nil {
+						if _, err := session.CutoversOf(f.root()).Order(t.Context(), session.CutoverOptions{MaxOutage: time.Minute.Milliseconds()}, "ann"); err != nil {
 							t.Fatal(err)
 						}
 					}
