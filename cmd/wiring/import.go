@@ -40,7 +40,7 @@ func OpenImport(ctx context.Context, o ImportOptions, log *slog.Logger, in *Reso
 	}
 	h.Kept = r.kept
 	LimitMemory(o.Options, h.blobs)
-	existing := &importer.Existing{Counts: r.client, Records: session.PriorsOf(r.kept), Way: o.existing, Chosen: o.existing != "", Log: log}
+	existing := &importer.Existing{Counts: r.client, Records: session.PriorsOf(r.kept), Policy: o.existing, Chosen: o.existing != "", Log: log}
 	identity := maps.Clone(r.identity)
 	identity[phase.ExistingKey] = string(o.existing) // empty until it is chosen
 	h.Import = &importer.Import{

@@ -29,8 +29,8 @@ type PriorRecords interface {
 type Existing struct {
 	Counts  arrival.Counts
 	Records PriorRecords
-	// Way is the policy for existing documents.
-	Way bulk.Existing
+	// Policy is the policy for existing documents.
+	Policy bulk.Existing
 	// Chosen means that --existing-documents was given.
 	Chosen bool
 	Log    *slog.Logger
@@ -118,5 +118,5 @@ func (x *Existing) Arrived(ctx context.Context, sent cms.Counts) (is progress.Ar
 	if len(names) == 0 {
 		return progress.Arrival{Expected: sent.Indexed, Uncounted: true, Note: "not compared: no index is recorded to which documents were sent"}, nil, nil
 	}
-	return arrival.OfFiles(ctx, x.Counts, names, others, sent, x.Way, x.Log)
+	return arrival.OfFiles(ctx, x.Counts, names, others, sent, x.Policy, x.Log)
 }
