@@ -129,7 +129,7 @@ func SetPatterns(ctx context.Context, c rest.API, o metadata.Global, l Ledger) (
 		return "", err
 	}
 	mark, err := l.Mark(ctx)
-	if err != nil || !mark.On(string(o.Kind), o.Name, is.Policy) {
+	if err != nil || !mark.Matches(string(o.Kind), o.Name, is.Policy) {
 		return "", err
 	}
 	body, err := mark.Put(string(o.Kind), o.Name, o.Body)

@@ -98,9 +98,9 @@ func (m Mark) describe(kind, name string, in map[string]any) error {
 	return nil
 }
 
-// On reports whether an object has the mark. object is an index with its mappings (the oldest backing index of a data stream), or
+// Matches reports whether an object has the mark. object is an index with its mappings (the oldest backing index of a data stream), or
 // the result of Object.
-func (m Mark) On(kind, name string, object json.RawMessage) bool {
+func (m Mark) Matches(kind, name string, object json.RawMessage) bool {
 	if m.Token == "" {
 		return false
 	}

@@ -40,15 +40,15 @@ func TestMark_OnWhatWasCreatedWithIt(t *testing.T) {
 			}
 			body = all[c.inner]
 		}
-		if !mark.On(c.kind, "a", body) {
+		if !mark.Matches(c.kind, "a", body) {
 			t.Errorf("%s: not on %s", c.kind, body)
 		}
 		for _, other := range others {
-			if other.On(c.kind, "a", body) {
+			if other.Matches(c.kind, "a", body) {
 				t.Errorf("%s: %+v on %s", c.kind, other, body)
 			}
 		}
-		if mark.On(c.kind, "b", body) || mark.On("data-stream", "a", body) || mark.On(c.kind, "a", json.RawMessage(c.body)) {
+		if mark.Matches(c.kind, "b", body) || mark.Matches("data-stream", "a", body) || mark.Matches(c.kind, "a", json.RawMessage(c.body)) {
 			t.Errorf("%s: on an object of another name, of another kind or without it", c.kind)
 		}
 	}

@@ -351,7 +351,7 @@ func (t *Tuner) settings(ctx context.Context, target string) (uuid string, set m
 	if err != nil {
 		return "", nil, false, err
 	}
-	ours = mark.On(objects.IndexMark, target, raw) || mark.On(objects.ScratchMark, target, raw)
+	ours = mark.Matches(objects.IndexMark, target, raw) || mark.Matches(objects.ScratchMark, target, raw)
 	set = map[string]string{}
 	for key, raw := range x.Settings {
 		var text string

@@ -198,10 +198,10 @@ func read(ctx context.Context, api rest.API, mark objects.Mark, kind, name strin
 		if scratch && kind == Index {
 			as = objects.ScratchMark
 		}
-		return found{object{UUID: p.uuid, Aliases: p.aliases}, mark.On(as, name, p.meta)}, err
+		return found{object{UUID: p.uuid, Aliases: p.aliases}, mark.Matches(as, name, p.meta)}, err
 	}
 	b, err := readObject(ctx, api, metadata.Kind(kind), name)
-	return found{marked: mark.On(kind, name, b)}, err
+	return found{marked: mark.Matches(kind, name, b)}, err
 }
 
 // readObject returns the current definition of an object other than an index.
