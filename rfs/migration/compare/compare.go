@@ -156,13 +156,13 @@ type Marks interface {
 }
 
 // Look refreshes an index, alias or data stream and returns a unit for each of its shards.
-func (t Target) Look(ctx context.Context, name string) (verify.Held, error) {
+func (t Target) Look(ctx context.Context, name string) (verify.Content, error) {
 	found, err := t.Client.GetIndex(ctx, name)
 	switch {
 	case fault.HasStatus(err, http.StatusNotFound), err == nil && len(found) == 0:
-		return verify.Held{Absent: true}, nil
+		return verify.Content{Absent: true}, nil
 	case err != nil:
-		return verify.Held{}, err
+		return verify.Content{}, err
 	}
 	written := t.written(ctx, name) // before the refresh, so that every operation counted is read
 	switch err := t.Client.Refresh(ctx, name); {
@@ -170,9 +170,9 @@ func (t Target) Look(ctx context.Context, name string) (verify.Held, error) {
 		written = nil
 		t.Log.WarnContext(ctx, "target index cannot be refreshed: documents of the last second may be missing", "index", name, "reason", err.Error())
 	case err != nil:
-		return verify.Held{}, err
+		return verify.Content{}, err
 	}
-	var held verify.Held
+	var held verify.Content
 	if held.Documents, err = t.Client.Count(ctx, name); err != nil {
 		return held, err
 	}

@@ -105,26 +105,26 @@ func TestWhatATargetHoldsIsLookedAt(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		on    replies
-		held  verify.Held
+		held  verify.Content
 		units []string
 		logs  string
 		fails error
 	}{
-		{name: "nothing", on: replies{}, held: verify.Held{Absent: true}},
-		{name: "a pattern of nothing", on: replies{"GET /a": `{}`}, held: verify.Held{Absent: true}},
+		{name: "nothing", on: replies{}, held: verify.Content{Absent: true}},
+		{name: "a pattern of nothing", on: replies{"GET /a": `{}`}, held: verify.Content{Absent: true}},
 		{
 			name: "an index", on: replies{"GET /a": "{" + index("a", "2", "{}") + "}", "POST /a/_refresh": refresh, "GET /a/_count": count},
-			held: verify.Held{Documents: 12}, units: []string{"target index a/0", "target index a/1"},
+			held: verify.Content{Documents: 12}, units: []string{"target index a/0", "target index a/1"},
 		},
 		{
 			name:  "an alias of two that store no sources",
 			on:    replies{"GET /a": "{" + index("c", "1", `{"_source":{"enabled":false}}`) + "," + index("b", "1", `{"_source":{"enabled":false}}`) + "}", "POST /a/_refresh": refresh, "GET /a/_count": count},
-			held:  verify.Held{Documents: 12, NotComparable: "_source is disabled"},
+			held:  verify.Content{Documents: 12, NotComparable: "_source is disabled"},
 			units: []string{"target index b/0", "target index c/0"},
 		},
 		{
 			name: "one that may not be refreshed", on: replies{"GET /a": "{" + index("a", "1", "{}") + "}", "POST /a/_refresh": "403", "GET /a/_count": count},
-			held: verify.Held{Documents: 12}, units: []string{"target index a/0"}, logs: "the last second may be missing",
+			held: verify.Content{Documents: 12}, units: []string{"target index a/0"}, logs: "the last second may be missing",
 		},
 		{name: "no answer", on: replies{"GET /a": "500"}, fails: fault.ErrUnavailable},
 		{name: "no refresh", on: replies{"GET /a": "{" + index("a", "1", "{}") + "}", "POST /a/_refresh": "500", "GET /a/_count": count}, fails: fault.ErrUnavailable},

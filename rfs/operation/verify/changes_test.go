@@ -78,7 +78,7 @@ func TestVerifier_Changes(t *testing.T) {
 		{"listed as failed", sent("failed"), Found{}, FailedDocuments, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := &holds{cluster: cluster{"x": Held{}}, has: map[Key]Found{}}
+			h := &holds{cluster: cluster{"x": Content{}}, has: map[Key]Found{}}
 			if c.has.There {
 				h.has[Key{Index: "x", ID: string(c.units.ID)}] = c.has
 			}
@@ -98,7 +98,7 @@ func TestVerifier_Changes(t *testing.T) {
 // TestVerifier_ChangesAreLookedUpInParts: requests are bounded, and tried again.
 func TestVerifier_ChangesAreLookedUpInParts(t *testing.T) {
 	const n = 1201
-	h := &holds{cluster: cluster{"x": Held{}, "y": Held{}}, has: map[Key]Found{}, fail: 1}
+	h := &holds{cluster: cluster{"x": Content{}, "y": Content{}}, has: map[Key]Found{}, fail: 1}
 	var all []Document
 	for i := range n {
 		d := Document{ID: fmt.Appendf(nil, "%d", i), Routing: []byte("r"), Source: []byte(`{}`), Version: 3}
@@ -133,13 +133,13 @@ func TestVerifier_ChangesThatCannotBeRead(t *testing.T) {
 	for _, of := range []error{fault.ErrCorrupt, fault.ErrUnavailable} {
 		damaged := Unit{Name: "x/1", Read: func(context.Context, int64, func(*Document) error) error { return fmt.Errorf("blob: %w", of) }}
 		group := Group{Targets: []string{"x"}, Units: []Unit{changed(), damaged}}
-		all, err := New(Options{Target: &holds{cluster: cluster{"x": Held{}}}}).Changes(t.Context(), []Group{group})
+		all, err := New(Options{Target: &holds{cluster: cluster{"x": Content{}}}}).Changes(t.Context(), []Group{group})
 		if permanent := errors.Is(of, fault.ErrCorrupt); permanent != (err == nil) || permanent && (all[0].State != Unreadable || len(all[0].Problems) != 1) {
 			t.Errorf("%v: %v, %v", of, all, err)
 		}
 	}
 	elsewhere := changed(Document{Index: []byte("z"), ID: []byte("1")})
-	all, err := New(Options{Target: &holds{cluster: cluster{"x": Held{}}}}).Changes(t.Context(), []Group{{Targets: []string{"x"}, Units: []Unit{elsewhere}}})
+	all, err := New(Options{Target: &holds{cluster: cluster{"x": Content{}}}}).Changes(t.Context(), []Group{{Targets: []string{"x"}, Units: []Unit{elsewhere}}})
 	if err != nil || all[0].State != Unreadable || len(all[0].Problems) != 1 {
 		t.Errorf("%v, %v", all, err)
 	}

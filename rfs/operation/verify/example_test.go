@@ -28,8 +28,8 @@ func unit(name string, documents ...[2]string) verify.Unit {
 // weblogs is a target with one index of three documents.
 type weblogs struct{ held verify.Unit }
 
-func (w weblogs) Look(context.Context, string) (verify.Held, error) {
-	return verify.Held{Documents: 3, Units: []verify.Unit{w.held}}, nil
+func (w weblogs) Look(context.Context, string) (verify.Content, error) {
+	return verify.Content{Documents: 3, Units: []verify.Unit{w.held}}, nil
 }
 
 func (w weblogs) Count(context.Context, string) (int64, bool, error) { return 3, true, nil }

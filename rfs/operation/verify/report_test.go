@@ -40,7 +40,7 @@ func TestIndex_FailedDocuments(t *testing.T) {
 					there = append(there, r)
 				}
 			}
-			x := compared(t, Options{Failed: failed}, units("s", "logs", 1, source), Held{Documents: 6, Units: units("t", "logs", 1, there)})
+			x := compared(t, Options{Failed: failed}, units("s", "logs", 1, source), Content{Documents: 6, Units: units("t", "logs", 1, there)})
 			if x.State != c.want || x.SourceDocuments != 6 || x.TargetDocuments != int64(len(there)) {
 				t.Errorf("%s, %d documents in the source, %d on the target; want %s, 6, %d", x.State, x.SourceDocuments, x.TargetDocuments, c.want, len(there))
 			}
@@ -71,7 +71,7 @@ func TestReport_LaterWrites(t *testing.T) {
 			for i := range c.added {
 				target[20+i].since = true
 			}
-			x := compared(t, Options{}, units("s", "logs", 2, records(20)), Held{Documents: 20, Units: units("t", "logs", 1, target)})
+			x := compared(t, Options{}, units("s", "logs", 2, records(20)), Content{Documents: 20, Units: units("t", "logs", 1, target)})
 			for _, strict := range []bool{false, true} {
 				r := &Report{Strict: strict, Indices: []*Index{x}}
 				r.Conclude()

@@ -71,7 +71,7 @@ func (s *shared) process(holder string, most int64) (x *Index, read int64, err e
 	o := s.options
 	o.Work = s.work
 	o.Work.Holder = holder
-	o.Target = cluster{"logs": Held{Documents: 4000, Units: limited(units("t", "logs", 5, s.target), s.key, &left, s.each)}}
+	o.Target = cluster{"logs": Content{Documents: 4000, Units: limited(units("t", "logs", 5, s.target), s.key, &left, s.each)}}
 	source := limited(units("s", "logs", s.units, s.source), "s", &left, s.each)
 	for i := range source {
 		if s.unknown {

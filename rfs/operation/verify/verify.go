@@ -81,8 +81,8 @@ func Join(groups []Group, g Group, shared string) []Group {
 	return append(rest, g)
 }
 
-// Held describes the content of a target under a name.
-type Held struct {
+// Content describes the content of a target under a name.
+type Content struct {
 	Absent    bool  // the name does not exist
 	Documents int64 // approximate number
 	// NotComparable is the reason why sources of the target differ from the sent ones, "" if they do not. If it is set, only ids are compared.
@@ -93,7 +93,7 @@ type Held struct {
 // Target is the cluster that documents were sent to.
 type Target interface {
 	// Look returns the content under a name.
-	Look(ctx context.Context, name string) (Held, error)
+	Look(ctx context.Context, name string) (Content, error)
 	// Count returns the number of live Lucene documents under a name, including nested ones, without replicas; false if the name does
 	// not exist.
 	Count(ctx context.Context, name string) (n int64, there bool, err error)
@@ -179,7 +179,7 @@ const (
 // comparison is the comparison of one target index.
 type comparison struct {
 	result *Index
-	held   Held
+	held   Content
 	sides  [2]*table // nil before the first reading of all units has ended
 }
 

@@ -54,12 +54,12 @@ func units(name, index string, n int, all []record) []Unit {
 }
 
 // cluster is a target by names.
-type cluster map[string]Held
+type cluster map[string]Content
 
-func (c cluster) Look(_ context.Context, name string) (Held, error) {
+func (c cluster) Look(_ context.Context, name string) (Content, error) {
 	h, ok := c[name]
 	if !ok {
-		return Held{Absent: true}, nil
+		return Content{Absent: true}, nil
 	}
 	return h, nil
 }
@@ -84,7 +84,7 @@ func work(t *testing.T) Work {
 	return Work{Store: store, Clock: timing.SystemClock(), Holder: "test", Identity: "snapshot"}
 }
 
-func compared(t *testing.T, o Options, source []Unit, held Held) *Index {
+func compared(t *testing.T, o Options, source []Unit, held Content) *Index {
 	t.Helper()
 	o.Target, o.Work = cluster{"logs": held}, work(t)
 	o.Pause = func(context.Context, time.Duration) error { return nil }
@@ -104,7 +104,7 @@ func TestVerifierNamesWhatDiffers(t *testing.T) {
 	target[200].source = strings.Replace(target[200].source, ".0", "", 1)       // another form
 	target[300] = record{id: "extra", source: `{}`}                             // one missing, one extra
 	for _, c := range []struct{ readers, sourceUnits, targetUnits int }{{1, 1, 1}, {8, 5, 3}, {2, 7, 16}} {
-		x := compared(t, Options{Readers: c.readers}, units("s", "logs", c.sourceUnits, source), Held{Documents: 4000, Units: units("t", "logs", c.targetUnits, target)})
+		x := compared(t, Options{Readers: c.readers}, units("s", "logs", c.sourceUnits, source), Content{Documents: 4000, Units: units("t", "logs", c.targetUnits, target)})
 		got := map[Kind]Difference{}
 		for _, d := range x.Differences {
 			got[d.Kind] = d
@@ -130,7 +130,7 @@ func TestDigestsDoNotDependOnHowTheSidesAreRead(t *testing.T) {
 	source := records(2000)
 	var first Tally
 	for i, n := range []int{1, 3, 8} {
-		x := compared(t, Options{Readers: n}, units("s", "logs", n, source), Held{Documents: int64(10 + i*100_000), Units: units("t", "logs", 4-i, source)})
+		x := compared(t, Options{Readers: n}, units("s", "logs", n, source), Content{Documents: int64(10 + i*100_000), Units: units("t", "logs", 4-i, source)})
 		if x.State != Equal || x.SourceSide != x.TargetSide {
 			t.Fatalf("%d units: %+v", n, x)
 		}
@@ -145,7 +145,7 @@ func TestDigestsDoNotDependOnHowTheSidesAreRead(t *testing.T) {
 
 func TestADocumentThatIsThereTwiceDoesNotCancelItselfOut(t *testing.T) {
 	source := records(10)
-	x := compared(t, Options{}, units("s", "logs", 1, source), Held{Units: units("t", "logs", 1, append(source[2:], source[2], source[2]))})
+	x := compared(t, Options{}, units("s", "logs", 1, source), Content{Units: units("t", "logs", 1, append(source[2:], source[2], source[2]))})
 	if x.State != Different || x.Counts[Missing] != 2 || x.Counts[Extra] != 2 {
 		t.Errorf("%+v", x.Counts)
 	}
@@ -160,7 +160,7 @@ func TestOnlyAPartIsNamedWhenAllDiffers(t *testing.T) {
 		}
 		return all
 	}()} {
-		x := compared(t, Options{Names: 50}, units("s", "logs", 2, source), Held{Documents: 5000, Units: units("t", "logs", 2, target)})
+		x := compared(t, Options{Names: 50}, units("s", "logs", 2, source), Content{Documents: 5000, Units: units("t", "logs", 2, target)})
 		counted := x.NotNamed.Documents
 		for _, n := range x.Counts {
 			counted += n
@@ -189,7 +189,7 @@ func TestVerifier_FailedDocumentsThatAreAllThereAreCompared(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			target := slices.Clone(source)
 			c.change(&target[11])
-			x := compared(t, Options{Failed: failed}, units("s", "logs", 3, source), Held{Documents: 1000, Units: units("t", "logs", 2, target)})
+			x := compared(t, Options{Failed: failed}, units("s", "logs", 3, source), Content{Documents: 1000, Units: units("t", "logs", 2, target)})
 			if x.State != c.want || x.Failed != 2 || x.FailedThere != 2 || len(x.Counts) > 0 {
 				t.Errorf("%+v", x)
 			}
@@ -206,7 +206,7 @@ func TestWhatTheSourceExplainsIsNoDifference(t *testing.T) {
 	}
 	target := append(append([]record{}, source[0]), source[4:10]...)
 	target = append(target, source[11:]...) // 11 arrived later
-	x := compared(t, Options{Failed: failed}, units("s", "logs", 3, source), Held{Documents: 1000, Units: units("t", "logs", 2, target)})
+	x := compared(t, Options{Failed: failed}, units("s", "logs", 3, source), Content{Documents: 1000, Units: units("t", "logs", 2, target)})
 	if x.State != FailedDocuments || x.Filtered != 1 || x.Unsent["no_source"] != 2 || x.Failed != 2 || x.FailedThere != 1 || x.SourceSide.Documents != 995 {
 		t.Errorf("%+v", x)
 	}
@@ -220,7 +220,7 @@ func TestATargetWithoutItsSourcesIsComparedByIds(t *testing.T) {
 	for i := range target {
 		target[i].source = ""
 	}
-	held := Held{Documents: 1000, NotComparable: "_source is disabled", Units: units("t", "logs", 2, target)}
+	held := Content{Documents: 1000, NotComparable: "_source is disabled", Units: units("t", "logs", 2, target)}
 	if x := compared(t, Options{}, units("s", "logs", 2, source), held); x.State != NotComparable || x.NotComparable == "" {
 		t.Errorf("%+v", x)
 	}
@@ -232,7 +232,7 @@ func TestATargetWithoutItsSourcesIsComparedByIds(t *testing.T) {
 
 func TestASampleIsTheSamePartOfBothSides(t *testing.T) {
 	source := records(20_000)
-	x := compared(t, Options{Sample: 0.01}, units("s", "logs", 2, source), Held{Documents: 20_000, Units: units("t", "logs", 3, source)})
+	x := compared(t, Options{Sample: 0.01}, units("s", "logs", 2, source), Content{Documents: 20_000, Units: units("t", "logs", 3, source)})
 	if n := x.SourceSide.Documents; x.State != Equal || n != x.TargetSide.Documents || n < 120 || n > 280 || x.SourceDocuments != 20_000 || x.TargetDocuments != 20_000 {
 		t.Errorf("%d and %d of 20000 documents, state %s", n, x.TargetSide.Documents, x.State)
 	}
@@ -267,7 +267,7 @@ func TestATargetUnitIsReadAgainFromItsBeginning(t *testing.T) {
 			})
 		}
 	}
-	x := compared(t, Options{Readers: 2}, units("s", "logs", 2, source), Held{Documents: 1000, Units: flaky})
+	x := compared(t, Options{Readers: 2}, units("s", "logs", 2, source), Content{Documents: 1000, Units: flaky})
 	if x.TargetSide.Documents != 1000 || len(x.Differences) != 1 || x.Differences[0].ID != "doc-500" {
 		t.Errorf("%+v", x)
 	}
@@ -285,7 +285,7 @@ func TestADamagedShardMakesAnIndexUnreadable(t *testing.T) {
 	damaged := append(units("s", "logs", 2, records(10)), Unit{Name: "s/2", Read: func(context.Context, int64, func(*Document) error) error {
 		return fault.Corrupt("blob", "_0.fdt", 7, "checksum")
 	}})
-	x := compared(t, Options{}, damaged, Held{Units: units("t", "logs", 1, records(15))})
+	x := compared(t, Options{}, damaged, Content{Units: units("t", "logs", 1, records(15))})
 	if x.State != Unreadable || len(x.Problems) != 1 || !strings.Contains(x.Problems[0], "_0.fdt") {
 		t.Errorf("%+v", x)
 	}
@@ -348,7 +348,7 @@ func TestWhatChangedSinceTheMigrationIsToldApart(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			source := records(50)
-			x := compared(t, Options{}, units("s", "logs", 1, source), Held{Documents: 50, Units: units("t", "logs", 1, c.change(records(50)))})
+			x := compared(t, Options{}, units("s", "logs", 1, source), Content{Documents: 50, Units: units("t", "logs", 1, c.change(records(50)))})
 			if x.State != c.state || !reflect.DeepEqual(x.Counts, c.counts) {
 				t.Errorf("%s, %v", x.State, x.Counts)
 			}
