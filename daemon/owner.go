@@ -52,7 +52,7 @@ func Own(dir, node, holder string) (*Owner, error) {
 	if o.file, err = root.OpenFile(o.name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
-	if err = files.Lock(o.file, files.Alone); err == nil {
+	if err = files.Lock(o.file, files.TryExclusive); err == nil {
 		_, err = o.file.WriteString(holder + "\n")
 	}
 	if err != nil {
@@ -92,7 +92,7 @@ func (o *Owner) free(name string, release func(holder string) error) (alive bool
 		return false, err
 	}
 	defer f.Close()
-	if err := files.Lock(f, files.Alone); errors.Is(err, files.ErrLocked) {
+	if err := files.Lock(f, files.TryExclusive); errors.Is(err, files.ErrLocked) {
 		return true, nil
 	} else if err != nil {
 		return false, err

@@ -7,10 +7,10 @@ type Locking int
 
 // Lock modes.
 const (
-	Alone      Locking = iota // exclusive, without waiting
-	Together                  // shared, without waiting
-	Turn                      // exclusive; blocks until it is free
-	SharedTurn                // shared; blocks while another open file has it alone
+	TryExclusive Locking = iota // exclusive, without waiting
+	TryShared                   // shared, without waiting
+	Exclusive                   // exclusive; blocks until the file is unlocked
+	Shared                      // shared; blocks while another open file has an exclusive lock
 )
 
 // ErrLocked is the error of a lock that another open file has.

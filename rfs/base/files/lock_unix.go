@@ -12,7 +12,7 @@ import (
 // Lock acquires the flock(2) lock of an open file. The system releases it when the last process that inherited the file closes it. It
 // returns ErrLocked, or errors.ErrUnsupported if the file system has no locks.
 func Lock(f *os.File, how Locking) error {
-	flags := map[Locking]int{Alone: unix.LOCK_EX | unix.LOCK_NB, Together: unix.LOCK_SH | unix.LOCK_NB, Turn: unix.LOCK_EX, SharedTurn: unix.LOCK_SH}[how]
+	flags := map[Locking]int{TryExclusive: unix.LOCK_EX | unix.LOCK_NB, TryShared: unix.LOCK_SH | unix.LOCK_NB, Exclusive: unix.LOCK_EX, Shared: unix.LOCK_SH}[how]
 	for {
 		err := unix.Flock(int(f.Fd()), flags)
 		switch {

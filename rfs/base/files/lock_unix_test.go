@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// TestLock_WhatTwoFilesMayHave opens one file twice and tries each pair of locks.
-func TestLock_WhatTwoFilesMayHave(t *testing.T) {
+// TestLock_ExcludesOtherModes opens one file twice and tries each pair of locks.
+func TestLock_ExcludesOtherModes(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		first, second Locking
 		want          error
 	}{
-		{"two that are alone", Alone, Alone, ErrLocked},
-		{"one is alone", Alone, Together, ErrLocked},
-		{"the other wants to be alone", Together, Alone, ErrLocked},
-		{"both share", Together, Together, nil},
-		{"a turn is alone", Turn, Together, ErrLocked},
-		{"a shared turn is shared", SharedTurn, Together, nil},
-		{"a shared turn is not alone", SharedTurn, Alone, ErrLocked},
-		{"shared turns at a time", SharedTurn, SharedTurn, nil},
+		{"both exclusive", TryExclusive, TryExclusive, ErrLocked},
+		{"exclusive, then shared", TryExclusive, TryShared, ErrLocked},
+		{"shared, then exclusive", TryShared, TryExclusive, ErrLocked},
+		{"both shared", TryShared, TryShared, nil},
+		{"blocking exclusive, then shared", Exclusive, TryShared, ErrLocked},
+		{"blocking shared, then shared", Shared, TryShared, nil},
+		{"blocking shared, then exclusive", Shared, TryExclusive, ErrLocked},
+		{"both blocking shared", Shared, Shared, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			one, two := openTwice(t)
@@ -37,19 +37,19 @@ func TestLock_WhatTwoFilesMayHave(t *testing.T) {
 			if err := one.Close(); err != nil {
 				t.Fatal(err)
 			}
-			if err := Lock(two, Alone); err != nil {
+			if err := Lock(two, TryExclusive); err != nil {
 				t.Errorf("after the first was closed: %v", err)
 			}
 		})
 	}
 }
 
-// TestLock_TurnsWait checks that both kinds of turns block until the file is free.
-func TestLock_TurnsWait(t *testing.T) {
-	for name, how := range map[string]Locking{"alone": Turn, "shared": SharedTurn} {
+// TestLock_BlocksUntilFree checks that the blocking modes wait until the file is free.
+func TestLock_BlocksUntilFree(t *testing.T) {
+	for name, how := range map[string]Locking{"exclusive": Exclusive, "shared": Shared} {
 		t.Run(name, func(t *testing.T) {
 			one, two := openTwice(t)
-			if err := Lock(one, Alone); err != nil {
+			if err := Lock(one, TryExclusive); err != nil {
 				t.Fatal(err)
 			}
 			taken := make(chan error, 1)

@@ -11,10 +11,10 @@ import (
 // and writing the locked range, so the lock covers one byte beyond the end of any file. It returns ErrLocked.
 func Lock(f *os.File, how Locking) error {
 	var flags uint32
-	if how == Alone || how == Turn {
+	if how == TryExclusive || how == Exclusive {
 		flags |= windows.LOCKFILE_EXCLUSIVE_LOCK
 	}
-	if how == Alone || how == Together {
+	if how == TryExclusive || how == TryShared {
 		flags |= windows.LOCKFILE_FAIL_IMMEDIATELY
 	}
 	at := windows.Overlapped{OffsetHigh: 1 << 30}

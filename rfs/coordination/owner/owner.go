@@ -54,7 +54,7 @@ func Take(path, holder string) (*Claim, error) {
 	if err != nil {
 		return nil, fmt.Errorf("state of the migration: %w: %w", err, fault.ErrConfig)
 	}
-	if err := files.Lock(f, files.Alone); err != nil {
+	if err := files.Lock(f, files.TryExclusive); err != nil {
 		f.Close()
 		if errors.Is(err, files.ErrLocked) {
 			err = ErrLive

@@ -53,9 +53,9 @@ func open(on Files, path, writer string, c Compression, shared bool) (*Export, e
 	if err := makeDurable(on, path); err != nil {
 		return nil, fmt.Errorf("%w: %w", err, fault.ErrConfig)
 	}
-	how := files.Alone
+	how := files.TryExclusive
 	if shared {
-		how = files.Together
+		how = files.TryShared
 	}
 	lock, err := on.Lock(filepath.Join(path, private, "lock"), writer, how)
 	if err != nil {

@@ -301,7 +301,7 @@ func TestTheLockAndTheKernelReportWhatIsWrong(t *testing.T) {
 	if err := (system{}).SyncDir("/proc"); err == nil {
 		t.Error("a directory that cannot be synced was reported as durable")
 	}
-	if _, err := acquire("/dev/full", "w", files.Alone); !errors.Is(err, fault.ErrConfig) || strings.Contains(err.Error(), "locked") {
+	if _, err := acquire("/dev/full", "w", files.TryExclusive); !errors.Is(err, fault.ErrConfig) || strings.Contains(err.Error(), "locked") {
 		t.Errorf("a lock that takes no name: %v", err)
 	}
 }

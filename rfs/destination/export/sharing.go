@@ -34,7 +34,7 @@ func (d *dir) join() error {
 		if err := d.cleanDead(); err != nil {
 			return fmt.Errorf("remove unfinished files: %w", err)
 		}
-		own, err := d.files.Lock(filepath.Join(d.path, private, writersFolder, d.writer), d.writer, files.Alone)
+		own, err := d.files.Lock(filepath.Join(d.path, private, writersFolder, d.writer), d.writer, files.TryExclusive)
 		if err != nil {
 			return err
 		}
@@ -48,7 +48,7 @@ func (d *dir) exclusively(f func() error) error {
 	if !d.shared {
 		return f()
 	}
-	lock, err := d.files.Lock(filepath.Join(d.path, private, publishFile), d.writer, files.Turn)
+	lock, err := d.files.Lock(filepath.Join(d.path, private, publishFile), d.writer, files.Exclusive)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (d *dir) cleanDead() error {
 		if err != nil || !e.Type().IsRegular() {
 			return err
 		}
-		lock, err := d.files.Lock(path, d.writer, files.Alone)
+		lock, err := d.files.Lock(path, d.writer, files.TryExclusive)
 		if errors.Is(err, fault.ErrConfig) {
 			return nil //nolint:nilerr // the writer lives
 		}
@@ -125,7 +125,7 @@ func acquire(path, holder string, how files.Locking) (io.Closer, error) {
 	} else if err != nil {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w: %w", path, err, fault.ErrConfig), f.Close())
 	}
-	if how == files.Alone {
+	if how == files.TryExclusive {
 		if err := sign(f, holder); err != nil {
 			return nil, errors.Join(fmt.Errorf("%w: %w", err, fault.ErrConfig), f.Close())
 		}

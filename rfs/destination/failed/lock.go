@@ -10,12 +10,12 @@ import (
 
 // lockShared acquires a shared lock on a file until it is closed, which Reserve reports as ErrInUse. It does nothing on a file
 // system without locks.
-func lockShared(f *os.File) error { return locked(files.Lock(f, files.SharedTurn)) }
+func lockShared(f *os.File) error { return locked(files.Lock(f, files.Shared)) }
 
 // Reserve locks a file of failed documents exclusively until it is closed. It returns ErrInUse
 // while the process that writes the file lives.
 func Reserve(f *os.File) error {
-	err := files.Lock(f, files.Alone)
+	err := files.Lock(f, files.TryExclusive)
 	if errors.Is(err, files.ErrLocked) {
 		return ErrInUse
 	}
