@@ -36,7 +36,7 @@ func TestANodeWithoutWorkersOnlyReports(t *testing.T) {
 			t.Errorf("after an order: %d workers, demand %+v", len(n.starter.workers()), d)
 		}
 		s := &scale.Scaler{Settings: scale.Settings{Max: 2, MachineWorkers: 1}, Driver: &scale.Exec{Args: []string{"/bin/false"}}, Node: "n1", Demand: n.Demand, Log: discard()}
-		if err := s.Turn(t.Context(), n.store.Store(), nil); err != nil {
+		if err := s.Reconcile(t.Context(), n.store.Store(), nil); err != nil {
 			t.Fatal(err)
 		}
 		until(t, "the status shows the machines", func() bool {

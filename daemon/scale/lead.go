@@ -44,7 +44,7 @@ func (l *Leadership) Run(ctx context.Context, s *Scaler) {
 		err := locks.Lead(ctx, lockName, l.TTL, func(ctx context.Context) error {
 			s.Log.Info("scaler leadership acquired")
 			for {
-				note(s.Turn(ctx, l.Store, l.Loads()))
+				note(s.Reconcile(ctx, l.Store, l.Loads()))
 				if err := l.Clock.Sleep(ctx, l.Every*3/4+rand.N(l.Every/2)); err != nil {
 					return err
 				}

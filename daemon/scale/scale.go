@@ -37,10 +37,10 @@ const (
 	applyTimeout = time.Minute
 )
 
-// Turn decides on the number of machines, records it, and has the driver apply it. It records the number first, by compare-and-set: a node
+// Reconcile decides on the number of machines, records it, and has the driver apply it. It records the number first, by compare-and-set: a node
 // that was deposed meanwhile changes nothing, and if it stops in between, the next leader applies the number. A former leader may still
 // apply a number, but at most the maximum.
-func (s *Scaler) Turn(ctx context.Context, store cms.RecordStore, loads []schedule.Load) error {
+func (s *Scaler) Reconcile(ctx context.Context, store cms.RecordStore, loads []schedule.Load) error {
 	now, _, err := store.Now(ctx)
 	if err != nil {
 		return fmt.Errorf("scaler: %w", err)

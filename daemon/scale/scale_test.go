@@ -153,7 +153,7 @@ func TestAFleetGrowsAndEndsThoughItsLeadersDie(t *testing.T) {
 				defer close(ended)
 				_ = locks.Lead(ctx, "fleet", 30*time.Second, func(ctx context.Context) error {
 					for ctx.Err() == nil {
-						if err := s.Turn(ctx, store, []schedule.Load{{Workers: 1}}); err != nil && ctx.Err() == nil {
+						if err := s.Reconcile(ctx, store, []schedule.Load{{Workers: 1}}); err != nil && ctx.Err() == nil {
 							t.Errorf("%s: %v", name, err)
 						}
 						_ = timing.SystemClock().Sleep(ctx, 15*time.Second)
@@ -219,7 +219,7 @@ func TestAnErrorOfTheDriverIsRecordedAndTriedAgain(t *testing.T) {
 	s := &Scaler{Settings: limits(), Driver: failing{errors.New("no capacity")}, Node: "a", Log: slog.New(slog.DiscardHandler),
 		Demand: func() Demand { return Demand{Known: true, Items: 100, Bytes: 100 << 30} }}
 	for range 2 {
-		if err := s.Turn(t.Context(), store, nil); err != nil {
+		if err := s.Reconcile(t.Context(), store, nil); err != nil {
 			t.Fatal(err)
 		}
 		if st, err := Read(t.Context(), store); err != nil || st.Error != "no capacity" || st.Machines != 8 || st.Running != 0 {
@@ -227,7 +227,7 @@ func TestAnErrorOfTheDriverIsRecordedAndTriedAgain(t *testing.T) {
 		}
 	}
 	s.Driver = &cloud{}
-	if err := s.Turn(t.Context(), store, nil); err != nil {
+	if err := s.Reconcile(t.Context(), store, nil); err != nil {
 		t.Fatal(err)
 	}
 	if st, err := Read(t.Context(), store); err != nil || st.Error != "" || st.Running != 8 {
