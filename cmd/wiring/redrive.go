@@ -74,7 +74,7 @@ func OpenRedrive(ctx context.Context, o Options, again func(more ...string) stri
 	if err != nil {
 		return give(err)
 	}
-	place, err := failedPlace(ctx, o, h.State)
+	storage, err := failedStorage(ctx, o, h.State)
 	if err != nil {
 		return give(err)
 	}
@@ -87,7 +87,7 @@ func OpenRedrive(ctx context.Context, o Options, again func(more ...string) stri
 	opts := bulkOptions(o, in, client)
 	opts.Sender = sender
 	h.Redrive = &redrive.Redrive{
-		Place: place, Source: source, Bulk: opts, Log: log, Select: o.indices.Match, Permit: targets.MayNot, MaxDocument: cmp.Or(o.maxDocument, shards.DefaultMaxDocument),
+		Storage: storage, Source: source, Bulk: opts, Log: log, Select: o.indices.Match, Permit: targets.MayNot, MaxDocument: cmp.Or(o.maxDocument, shards.DefaultMaxDocument),
 		Existing: h.State.Existing(client),
 	}
 	if kept == nil {

@@ -157,7 +157,7 @@ func TestWhatIsRecordedIsSent(t *testing.T) {
 		}
 		recorded[id] = Record{Failure: f, Class: "strict_mapping"}
 	}
-	place := Recorded{
+	storage := Recorded{
 		Name: "control index", Drafts: t.TempDir(),
 		List: func(context.Context) iter.Seq2[Record, error] {
 			return func(yield func(Record, error) bool) {
@@ -176,7 +176,7 @@ func TestWhatIsRecordedIsSent(t *testing.T) {
 		},
 	}
 	c := &cluster{refuse: func(id string) string { return map[string]string{"2": "later"}[id] }}
-	r := redriveOf(place, c)
+	r := redriveOf(storage, c)
 	r.Source = &snapshotOf{ids: []string{"0", "1", "2", "3", "4"}}
 	r.Arrived = func(_ context.Context, arrived func(Document) bool) error {
 		maps.DeleteFunc(recorded, func(_ string, x Record) bool {
@@ -191,7 +191,7 @@ func TestWhatIsRecordedIsSent(t *testing.T) {
 	if now := recorded["2"].Failure; len(recorded) != 2 || now.Reason != "later" || now.Ordinal != 2 || now.Shard != 3 {
 		t.Errorf("recorded: %+v", recorded)
 	}
-	if left, err := os.ReadDir(place.Drafts); err != nil || len(left) > 0 {
+	if left, err := os.ReadDir(storage.Drafts); err != nil || len(left) > 0 {
 		t.Errorf("files that are left: %v, %v", left, err)
 	}
 }

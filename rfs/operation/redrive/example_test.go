@@ -49,7 +49,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	run := redrive.Redrive{
-		Place: redrive.Folder(dir), Bulk: bulk.Options{Sender: client}, MaxDocument: 1 << 20, Log: slog.New(slog.DiscardHandler),
+		Storage: redrive.Folder(dir), Bulk: bulk.Options{Sender: client}, MaxDocument: 1 << 20, Log: slog.New(slog.DiscardHandler),
 		Existing: func(context.Context, string) (bulk.Existing, error) { return bulk.Overwrite, nil },
 	}
 	report, err := run.Run(ctx)

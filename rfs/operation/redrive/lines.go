@@ -42,7 +42,7 @@ func rank(l failed.Line) uint8 {
 // sent. It ignores errors of reading a file, which sending the file returns.
 func (r *Redrive) survey(ctx context.Context, names []string) error {
 	for _, name := range names {
-		e, err := r.Place.Edit(ctx, name)
+		e, err := r.Storage.Edit(ctx, name)
 		if errors.Is(err, failed.ErrInUse) {
 			continue
 		}

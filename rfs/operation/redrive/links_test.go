@@ -23,25 +23,25 @@ func TestRedrive_ByRootInTheFolderOfAService(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		name   string
-		attack func(dir, precious string)
-		place  func(dir string) Place
-		fails  bool
+		name    string
+		attack  func(dir, precious string)
+		storage func(dir string) Storage
+		fails   bool
 	}{
 		{name: "nothing"},
 		{name: "a link at the name that drafts had", attack: func(dir, precious string) { must(os.Symlink(precious, filepath.Join(dir, ".w.ndjson.redrive"))) }},
 		{name: "the file becomes a link", attack: func(dir, precious string) {
 			must(os.Remove(filepath.Join(dir, "w.ndjson")))
 			must(os.Symlink(precious, filepath.Join(dir, "w.ndjson")))
-		}, place: listed, fails: true},
+		}, storage: listed, fails: true},
 		{name: "the file becomes a hard link", attack: func(dir, precious string) {
 			must(os.Remove(filepath.Join(dir, "w.ndjson")))
 			must(os.Link(precious, filepath.Join(dir, "w.ndjson")))
-		}, place: listed, fails: true},
+		}, storage: listed, fails: true},
 		{name: "the folder becomes a link", attack: func(dir, precious string) {
 			must(os.Rename(dir, dir+"-was"))
 			must(os.Symlink(filepath.Dir(precious), dir))
-		}, place: listed, fails: true},
+		}, storage: listed, fails: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			top := t.TempDir()
@@ -63,11 +63,11 @@ func TestRedrive_ByRootInTheFolderOfAService(t *testing.T) {
 			if c.attack != nil {
 				c.attack(dir, precious)
 			}
-			place := Place(Folder(dir))
-			if c.place != nil {
-				place = c.place(dir)
+			storage := Storage(Folder(dir))
+			if c.storage != nil {
+				storage = c.storage(dir)
 			}
-			report, err := redriveOf(place, &cluster{}).Run(t.Context())
+			report, err := redriveOf(storage, &cluster{}).Run(t.Context())
 			if (err != nil) != c.fails || !c.fails && report.Indexed != 1 {
 				t.Errorf("%s, %v", numbers(report), err)
 			}
@@ -100,4 +100,4 @@ func (s stale) Names(context.Context) ([]string, error) {
 	return []string{filepath.Join(string(s.Folder), "w.ndjson")}, nil
 }
 
-func listed(dir string) Place { return stale{Folder(dir)} }
+func listed(dir string) Storage { return stale{Folder(dir)} }

@@ -13,7 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
-// Recorded is a Place with individual records of failed documents, such as a control index. Redrive.Arrived removes the records of
+// Recorded is a Storage with individual records of failed documents, such as a control index. Redrive.Arrived removes the records of
 // documents that arrived.
 type Recorded struct {
 	Name string
@@ -36,7 +36,7 @@ type noter interface {
 	note(ctx context.Context, failures []doc.Failure) error
 }
 
-// Names returns the name of the Place.
+// Names returns the name of the Storage.
 func (r Recorded) Names(context.Context) ([]string, error) { return []string{r.Name}, nil }
 
 // Edit returns an Edit of the list.

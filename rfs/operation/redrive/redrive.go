@@ -43,8 +43,8 @@ type Source interface {
 
 // Redrive is one run. Fields are required unless they have a default.
 type Redrive struct {
-	Place Place
-	Bulk  bulk.Options // Sender and the limits of bodies; Run sets Recorder, From and Existing
+	Storage Storage
+	Bulk    bulk.Options // Sender and the limits of bodies; Run sets Recorder, From and Existing
 	// Existing returns the policy for documents that an index of the target already has: for data streams, only bulk.Keep. With
 	// bulk.Newer, a document of unknown version does not replace any. Its error ends the run.
 	Existing func(ctx context.Context, index string) (bulk.Existing, error)
@@ -77,7 +77,7 @@ type Redrive struct {
 	Sent, Failed atomic.Int64
 }
 
-// Account records the documents that redrives of a Place have delivered.
+// Account records the documents that redrives of a Storage have delivered.
 type Account interface {
 	// Begin is called once with the names of the files, and the number of failed documents in them, by target index.
 	Begin(ctx context.Context, files []string, left map[string]int64) error
@@ -151,7 +151,7 @@ func (r *Redrive) Run(ctx context.Context) (Report, error) {
 	r.found, r.refused, r.later = map[string]int64{}, map[string]string{}, map[key]later{}
 	r.maxLines, r.maxKnown, r.maxWanted = cmp.Or(r.maxLines, maxLines), cmp.Or(r.maxKnown, maxKnown), cmp.Or(r.maxWanted, maxWanted)
 	r.report = Report{Classes: []Class{}, InUse: []string{}}
-	names, err := r.Place.Names(ctx)
+	names, err := r.Storage.Names(ctx)
 	if err == nil {
 		err = r.survey(ctx, names)
 	}
@@ -173,7 +173,7 @@ func (r *Redrive) Run(ctx context.Context) (Report, error) {
 
 // edit sends the documents of one file and replaces it.
 func (r *Redrive) edit(ctx context.Context, name string) (err error) {
-	e, err := r.Place.Edit(ctx, name)
+	e, err := r.Storage.Edit(ctx, name)
 	if errors.Is(err, failed.ErrInUse) {
 		r.Log.WarnContext(ctx, "file in use", "file", name, "remedy", "redrive it when the process that writes it has ended")
 		r.report.InUse = append(r.report.InUse, name)

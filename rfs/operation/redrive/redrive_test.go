@@ -121,9 +121,9 @@ func held(t *testing.T, dir string) map[string][]string {
 	return all
 }
 
-func redriveOf(p Place, c *cluster) *Redrive {
+func redriveOf(p Storage, c *cluster) *Redrive {
 	return &Redrive{
-		Place: p, Bulk: bulk.Options{Sender: c, MaxDocs: 2, MaxInFlight: 2}, Log: slog.New(slog.DiscardHandler), MaxDocument: 8 << 20,
+		Storage: p, Bulk: bulk.Options{Sender: c, MaxDocs: 2, MaxInFlight: 2}, Log: slog.New(slog.DiscardHandler), MaxDocument: 8 << 20,
 		Existing: func(_ context.Context, index string) (bulk.Existing, error) {
 			switch {
 			case index == "gone":
@@ -280,7 +280,7 @@ func TestDocumentsAreSentAsTheyWere(t *testing.T) {
 	}
 }
 
-// lost is a place whose files are never replaced, as when the process dies before.
+// lost is a storage whose files are never replaced, as when the process dies before.
 type lost struct{ Folder }
 
 type lostEdit struct{ Edit }
@@ -398,8 +398,8 @@ func TestRedriveOfABucketReplacesObjectsOfItsSession(t *testing.T) {
 	}
 	other := bytes.Clone(s["other/logs/3/w/000000.ndjson"])
 	c := &cluster{refuse: func(id string) string { return map[string]string{"b": "later"}[id] }}
-	place := Objects{Read: s, Put: s.putFrom, Session: "move", Drafts: t.TempDir()}
-	report, err := redriveOf(place, c).Run(t.Context())
+	storage := Objects{Read: s, Put: s.putFrom, Session: "move", Drafts: t.TempDir()}
+	report, err := redriveOf(storage, c).Run(t.Context())
 	if err != nil || report.Indexed != 1 || report.Failed != 1 {
 		t.Fatalf("%+v, %v", report, err)
 	}
@@ -407,16 +407,16 @@ func TestRedriveOfABucketReplacesObjectsOfItsSession(t *testing.T) {
 		t.Errorf("the object holds %q", b)
 	}
 	c.refuse = nil
-	if report, err = redriveOf(place, c).Run(t.Context()); err != nil || report.Indexed != 1 {
+	if report, err = redriveOf(storage, c).Run(t.Context()); err != nil || report.Indexed != 1 {
 		t.Errorf("%+v, %v", report, err)
 	}
-	if report, err = redriveOf(place, c).Run(t.Context()); err != nil || report.Files != 0 {
+	if report, err = redriveOf(storage, c).Run(t.Context()); err != nil || report.Files != 0 {
 		t.Errorf("a third run reads %+v, %v", report, err)
 	}
 	if !bytes.Equal(s["other/logs/3/w/000000.ndjson"], other) {
 		t.Error("another session's object changed")
 	}
-	if left, err := os.ReadDir(place.Drafts); err != nil || len(left) > 0 {
+	if left, err := os.ReadDir(storage.Drafts); err != nil || len(left) > 0 {
 		t.Errorf("drafts that are left: %v, %v", left, err)
 	}
 }
@@ -462,7 +462,7 @@ func (l *ledger) Delivered(_ context.Context, file string, lines int, documents 
 	return l.err
 }
 
-// TestRedrive_TheAccountIsKeptBeforeAFileIsReplaced checks what the account is told, and that a file stays when it cannot be kept.
+// TestRedrive_TheAccountIsKeptBeforeAFileIsReplaced checks the calls of the account, and that a file stays when it cannot be kept.
 func TestRedrive_TheAccountIsKeptBeforeAFileIsReplaced(t *testing.T) {
 	dir := t.TempDir()
 	twice := refusal("logs", "a", 1)

@@ -335,8 +335,8 @@ func TestRedrive_AccountOfDamagedFiles(t *testing.T) {
 			dir := t.TempDir()
 			write(t, dir, "w", refusal("logs", "a", 1), refusal("logs", "b", 2))
 			appendTo(t, filepath.Join(dir, "w.ndjson"), []byte("{\n"))
-			place, account := &faulty{Folder: Folder(dir), fails: map[string]error{c.fails: errDied}, calls: map[string]int{}}, &ledger{}
-			r := redriveOf(place, &cluster{refuse: func(string) string { return "still" }})
+			storage, account := &faulty{Folder: Folder(dir), fails: map[string]error{c.fails: errDied}, calls: map[string]int{}}, &ledger{}
+			r := redriveOf(storage, &cluster{refuse: func(string) string { return "still" }})
 			r.Account = account
 			if _, err := r.Run(t.Context()); err != nil || len(account.calls) != 1 || account.calls[0] != c.want {
 				t.Errorf("%q, %v; want %q", account.calls, err, c.want)

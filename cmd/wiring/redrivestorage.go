@@ -16,8 +16,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/stream/resend"
 )
 
-// failedPlace opens the files of failed documents of a session, or what it has recorded.
-func failedPlace(ctx context.Context, o Options, from *resend.State) (redrive.Place, error) {
+// failedStorage opens the files of failed documents of a session, or what it has recorded.
+func failedStorage(ctx context.Context, o Options, from *resend.State) (redrive.Storage, error) {
 	if o.recorded {
 		return from.Recorded(), nil
 	}
@@ -59,7 +59,7 @@ func sourceOf(ctx context.Context, o Options, from *resend.State, in *Resources,
 	return nil, nil
 }
 
-// newRedriveAccount returns the account of the place of o. A directory is known by host and path.
+// newRedriveAccount returns the account of the storage of o. A directory is known by host and path.
 func newRedriveAccount(o Options, kept *cms.Coordinator) (session.PlaceAccount, error) {
 	if o.recorded {
 		return session.PlaceAccount{Records: session.RedrivesOf(kept), Place: resend.ControlIndex, All: true}, nil

@@ -14,26 +14,26 @@ import (
 	"github.com/rfsd/rfsd/rfs/operation/redrive"
 )
 
-// ControlIndex is the name of the place of documents that a session has recorded.
+// ControlIndex is the name of the storage of documents that a session has recorded.
 const ControlIndex = "control index"
 
-// Own returns a place without the files of other sessions, such as one of the same name whose state was removed.
-func (s *State) Own(ctx context.Context, place redrive.Place) (redrive.Place, error) {
+// Own returns a storage without the files of other sessions, such as one of the same name whose state was removed.
+func (s *State) Own(ctx context.Context, storage redrive.Storage) (redrive.Storage, error) {
 	if s.Kept == nil {
-		return place, nil
+		return storage, nil
 	}
 	mark, err := session.IdentityOf(s.Kept).Mark(ctx)
-	return ownFiles{place, mark}, err
+	return ownFiles{storage, mark}, err
 }
 
 type ownFiles struct {
-	redrive.Place
+	redrive.Storage
 	mark string
 }
 
 // Names returns the names of the session's files.
 func (p ownFiles) Names(ctx context.Context) ([]string, error) {
-	all, err := p.Place.Names(ctx)
+	all, err := p.Storage.Names(ctx)
 	return slices.DeleteFunc(all, func(name string) bool { return failed.OfAnother(name, p.mark) }), err
 }
 

@@ -141,8 +141,8 @@ func TestObjects_StayWhenTheBucketFails(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := maps.Clone(c.bucket.shelf)
-			place := Objects{Read: &c.bucket, Put: c.bucket.putFrom, Session: "move", Drafts: filepath.Join(t.TempDir(), c.drafts)}
-			report, err := redriveOf(place, &cluster{refuse: func(id string) string { return map[string]string{c.refuse: "later"}[id] }}).Run(t.Context())
+			storage := Objects{Read: &c.bucket, Put: c.bucket.putFrom, Session: "move", Drafts: filepath.Join(t.TempDir(), c.drafts)}
+			report, err := redriveOf(storage, &cluster{refuse: func(id string) string { return map[string]string{c.refuse: "later"}[id] }}).Run(t.Context())
 			if !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.says) || report.Complete {
 				t.Errorf("%s, %v; want %q", numbers(report), err, c.says)
 			}
@@ -213,20 +213,20 @@ func (p *faulty) Edit(ctx context.Context, name string) (Edit, error) {
 type faultyEdit struct {
 	Edit
 
-	place *faulty
+	storage *faulty
 }
 
 func (e faultyEdit) Open(ctx context.Context) (io.ReadCloser, error) {
-	if err := e.place.call("open"); err != nil {
+	if err := e.storage.call("open"); err != nil {
 		return nil, err
 	}
 	in, err := e.Edit.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	e.place.opened++
-	r := faultyReader{Reader: in, place: e.place}
-	if err := e.place.call("read"); err != nil {
+	e.storage.opened++
+	r := faultyReader{Reader: in, storage: e.storage}
+	if err := e.storage.call("read"); err != nil {
 		text, _ := io.ReadAll(in)
 		line, _, _ := bytes.Cut(text, []byte("\n"))
 		r.Reader = io.MultiReader(bytes.NewReader(text[:len(line)+1]), iotest.ErrReader(err))
@@ -235,22 +235,22 @@ func (e faultyEdit) Open(ctx context.Context) (io.ReadCloser, error) {
 }
 
 func (e faultyEdit) Write(p []byte) (int, error) {
-	if err := e.place.call("write"); err != nil {
+	if err := e.storage.call("write"); err != nil {
 		return 0, err
 	}
 	return e.Edit.Write(p)
 }
 
-func (e faultyEdit) Close() error { return errors.Join(e.Edit.Close(), e.place.call("close")) }
+func (e faultyEdit) Close() error { return errors.Join(e.Edit.Close(), e.storage.call("close")) }
 
 type faultyReader struct {
 	io.Reader
 
-	place *faulty
+	storage *faulty
 }
 
 func (r faultyReader) Close() error {
-	r.place.opened--
+	r.storage.opened--
 	return nil
 }
 
@@ -282,12 +282,12 @@ func TestFolder_StaysWhenItFails(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
 			write(t, dir, "w", c.lines...)
-			place := &faulty{Folder: Folder(dir), fails: map[string]error{c.fails: errDied}, calls: map[string]int{}}
+			storage := &faulty{Folder: Folder(dir), fails: map[string]error{c.fails: errDied}, calls: map[string]int{}}
 			target := &cluster{refuse: func(id string) string { return map[string]string{"b": "later"}[id] }}
 			if c.broken {
 				target.broken = func(sent int) error { return map[bool]error{true: fault.ErrRejected}[sent > 0] }
 			}
-			r := redriveOf(place, target)
+			r := redriveOf(storage, target)
 			r.Bulk.MaxInFlight = 1
 			r.Select = func(index string) bool { return index == "logs" }
 			account := &ledger{}
@@ -299,10 +299,10 @@ func TestFolder_StaysWhenItFails(t *testing.T) {
 			if got := held(t, dir)["w.ndjson"]; len(got) != c.held {
 				t.Errorf("the file holds %q", got)
 			}
-			if place.opened != 0 {
-				t.Errorf("%d readings were not closed", place.opened)
+			if storage.opened != 0 {
+				t.Errorf("%d readings were not closed", storage.opened)
 			}
-			if surveyed := place.calls["close"] > 0 && c.fails != "close 1"; surveyed != (len(account.calls) > 0) {
+			if surveyed := storage.calls["close"] > 0 && c.fails != "close 1"; surveyed != (len(account.calls) > 0) {
 				t.Errorf("the account: %q", account.calls)
 			}
 		})
@@ -365,16 +365,16 @@ func listing(err error, failures ...doc.Failure) func(context.Context) iter.Seq2
 	}
 }
 
-// TestRecorded_EndsWhenThePlaceFails checks that nothing is sent of a list that is not whole, and that failures which cannot be
+// TestRecorded_EndsWhenTheListFails checks that nothing is sent of a list that is not whole, and that failures which cannot be
 // recorded end the run.
-func TestRecorded_EndsWhenThePlaceFails(t *testing.T) {
+func TestRecorded_EndsWhenTheListFails(t *testing.T) {
 	all := []doc.Failure{refusal("logs", "a", 1), refusal("logs", "b", 2)}
 	for _, c := range []struct {
-		name   string
-		place  Recorded
-		is     error
-		says   string
-		report string
+		name    string
+		storage Recorded
+		is      error
+		says    string
+		report  string
 	}{
 		{"it cannot be listed to its end", Recorded{List: listing(errStorage, all...)}, fault.ErrUnavailable, "",
 			"0 documents: 0 indexed, 0 failed, 0 filtered, 0 duplicates, 0 remaining, complete false"},
@@ -384,10 +384,10 @@ func TestRecorded_EndsWhenThePlaceFails(t *testing.T) {
 			"2 documents: 0 indexed, 1 failed, 0 filtered, 0 duplicates, 1 remaining, complete false"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.place.Name = "control index"
-			c.place.Drafts = filepath.Join(t.TempDir(), c.place.Drafts)
+			c.storage.Name = "control index"
+			c.storage.Drafts = filepath.Join(t.TempDir(), c.storage.Drafts)
 			target := &cluster{refuse: func(id string) string { return map[string]string{"b": "later"}[id] }}
-			r := redriveOf(c.place, target)
+			r := redriveOf(c.storage, target)
 			r.Source = &snapshotOf{ids: []string{"a", "b"}}
 			report, err := r.Run(t.Context())
 			if !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.says) || numbers(report) != c.report {
@@ -400,11 +400,11 @@ func TestRecorded_EndsWhenThePlaceFails(t *testing.T) {
 // TestRecorded_IsListedOnce checks that a list stays the same while documents of it are removed.
 func TestRecorded_IsListedOnce(t *testing.T) {
 	listed := 0
-	place := Recorded{Name: "control index", Drafts: t.TempDir(), List: func(ctx context.Context) iter.Seq2[Record, error] {
+	storage := Recorded{Name: "control index", Drafts: t.TempDir(), List: func(ctx context.Context) iter.Seq2[Record, error] {
 		listed++
 		return listing(nil, refusal("logs", fmt.Sprint(listed), 1))(ctx)
 	}}
-	e, err := place.Edit(t.Context(), place.Name)
+	e, err := storage.Edit(t.Context(), storage.Name)
 	if err != nil {
 		t.Fatal(err)
 	}

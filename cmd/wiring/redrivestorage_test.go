@@ -75,12 +75,12 @@ func TestRedriveOfABucket(t *testing.T) {
 		{0, "2 documents, 2 indexed, 0 failed in 1 files", nil},
 		{0, "0 documents, 0 indexed, 0 failed in 0 files", nil},
 	} {
-		place, err := failedPlace(t.Context(), o, &resend.State{})
+		storage, err := failedStorage(t.Context(), o, &resend.State{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		r := &redrive.Redrive{
-			Place: place, Bulk: bulk.Options{Sender: &refusing{c.refuses}, MaxInFlight: 1}, MaxDocument: 1 << 20, Log: slog.New(slog.DiscardHandler),
+			Storage: storage, Bulk: bulk.Options{Sender: &refusing{c.refuses}, MaxInFlight: 1}, MaxDocument: 1 << 20, Log: slog.New(slog.DiscardHandler),
 			Existing: func(context.Context, string) (bulk.Existing, error) { return bulk.Overwrite, nil },
 		}
 		report, err := r.Run(t.Context())

@@ -22,8 +22,8 @@ import (
 
 const extension = ".ndjson"
 
-// Place is a storage location of files of failed documents.
-type Place interface {
+// Storage holds files of failed documents.
+type Storage interface {
 	// Names returns the names of the files, sorted.
 	Names(ctx context.Context) ([]string, error)
 	// Edit opens a file for editing. It returns failed.ErrInUse while a process writes the file.
