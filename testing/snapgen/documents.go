@@ -17,20 +17,20 @@ const typeName = "doc"
 // body collects a bulk request.
 type body struct{ b bytes.Buffer }
 
-// index adds a document; meta are further fields of the action as JSON members, such as `"routing":"a"`.
+// index adds a document. meta are additional members of the action line, such as `"routing":"a"`.
 func (x *body) index(id, source string, meta ...string) *body {
 	members := append([]string{`"_id":` + quote(id)}, meta...)
 	fmt.Fprintf(&x.b, "{\"index\":{%s}}\n%s\n", strings.Join(members, ","), source)
 	return x
 }
 
-// auto adds a document whose id the cluster makes up.
+// auto adds a document without an id; the cluster assigns one.
 func (x *body) auto(source string) *body {
 	fmt.Fprintf(&x.b, "{\"index\":{}}\n%s\n", source)
 	return x
 }
 
-// remove deletes a document; meta is that of index.
+// remove adds a deletion; meta as for index.
 func (x *body) remove(id string, meta ...string) *body {
 	fmt.Fprintf(&x.b, "{\"delete\":{%s}}\n", strings.Join(append([]string{`"_id":` + quote(id)}, meta...), ","))
 	return x
@@ -44,7 +44,7 @@ func quote(s string) string {
 	return string(b)
 }
 
-// create makes an index; properties and settings are JSON members without braces.
+// create creates an index. properties and settings are JSON members without braces.
 func (l *lab) create(ctx context.Context, index, settings, properties string) error {
 	mapping := `{"properties":{` + properties + `}}`
 	if l.typed() {
@@ -53,7 +53,7 @@ func (l *lab) create(ctx context.Context, index, settings, properties string) er
 	return l.put(ctx, http.MethodPut, "/"+index, fmt.Sprintf(`{"settings":{"number_of_replicas":0,%s},"mappings":%s}`, settings, mapping))
 }
 
-// load sends a bulk body to an index and refreshes it, which ends a segment.
+// load sends a bulk body to an index and refreshes the index, which writes a segment.
 func (l *lab) load(ctx context.Context, index string, x *body) error {
 	path := "/" + index + "/_bulk"
 	if l.typed() {
@@ -65,7 +65,7 @@ func (l *lab) load(ctx context.Context, index string, x *body) error {
 	return l.put(ctx, http.MethodPost, "/"+index+"/_refresh", nil)
 }
 
-// docPath is the path of one document.
+// docPath returns the API path of a document.
 func (l *lab) docPath(index, id string) string {
 	t := "_doc"
 	if l.typed() {
@@ -74,10 +74,10 @@ func (l *lab) docPath(index, id string) string {
 	return "/" + index + "/" + t + "/" + url.PathEscape(id)
 }
 
-// plain is what documents without a purpose of their own hold: a number, a group and some words.
+// plain is the mapping of ordinary documents, such as note returns.
 const plain = `"n":{"type":"long"},"raw":{"type":"object","enabled":false}`
 
-// words makes text that compresses as prose does; the same seed gives the same text.
+// words returns n words that compress like prose. The same seed yields the same text.
 func words(seed uint64, n int) string {
 	r := rand.New(rand.NewPCG(seed, 99))
 	var b strings.Builder
@@ -93,12 +93,12 @@ func words(seed uint64, n int) string {
 	return b.String()
 }
 
-// note is an ordinary document.
+// note returns the source of an ordinary document.
 func note(n int) string {
 	return fmt.Sprintf(`{"n": %d, "raw": {"text": %q, "even": %v}}`, n, words(uint64(n), 12), n%2 == 0)
 }
 
-// oddIDs are ids that take different forms when stored: numbers, base64 of different lengths, anything else.
+// oddIDs returns ids of each stored form: numbers, base64 of different lengths, and UTF-8 strings.
 func oddIDs() []string {
 	return []string{
 		"0", "1", "42", "007", "-5", "9223372036854775807", "18446744073709551616", "1234567890123456789012345678901",
@@ -108,7 +108,7 @@ func oddIDs() []string {
 	}
 }
 
-// oddSources are sources whose bytes a re-encoding would change.
+// oddSources returns sources whose bytes change if they are decoded and encoded again.
 func oddSources() []string {
 	return []string{
 		`{}`, `{ }`, `{"n":1}`, "\t{ \"n\" :  2 }  ", `{"n": 3, "raw": {"big": 123456789012345678901234567890, "neg": -0, "exp": 1E5, "tiny": 1e-400, "huge": 1e400}}`,

@@ -16,27 +16,26 @@ import (
 	"github.com/rfsd/rfsd/testing/rest"
 )
 
-// unprivileged is the user that servers run as when this program runs as root.
+// unprivileged is the id of the user that servers run as if this program runs as root.
 const unprivileged = 65534
 
-// lab is where one fixture is made: a repository that several nodes may write in turn, one node at a time,
-// and the truths collected from them.
+// lab makes one fixture: a repository that several nodes write in sequence, and the documents that they reported.
 type lab struct {
 	rest.Client // of the running node
 
 	name string
 	dir  string
 	node *cluster.Node
-	data string // data directory that the next node goes on with, "" for an empty one
-	// truths are the documents of each snapshot, or of all under "".
+	data string // data directory of the next node; "": an empty one
+	// truths are the documents by snapshot; "": of all snapshots.
 	truths map[string][]document
-	// sent are the documents as they were sent, where the clusters' answers hold less; nil otherwise.
+	// sent are the documents as they were sent, if the clusters return less; otherwise nil.
 	sent []document
-	// stripped are the sources as they are stored (Line), where the cluster answers with more; nil otherwise.
+	// stripped are the stored sources (Line), if the cluster returns more; otherwise nil.
 	stripped []document
-	// answers are those of the cluster to searches of the indices; nil where none are asked.
+	// answers are the cluster's answers to searches of the indices, if any.
 	answers []answers.Search
-	// accounts is what the clusters reported about each snapshot.
+	// accounts are the clusters' reports about each snapshot.
 	accounts []account
 }
 
@@ -49,14 +48,14 @@ func newLab(name string) (*lab, error) {
 	return l, errors.Join(os.Mkdir(l.repo(), 0o755), os.Chmod(dir, 0o755))
 }
 
-// repo is the directory of the repository.
+// repo returns the directory of the repository.
 func (l *lab) repo() string { return filepath.Join(l.dir, "repo") }
 
 func (l *lab) close() error {
 	return errors.Join(l.stop(), os.RemoveAll(l.dir))
 }
 
-// boot starts a node ("7.10.2" is Elasticsearch, "os2.19.4" OpenSearch) that may write the repository.
+// boot starts a node ("7.10.2" is Elasticsearch, "os2.19.4" OpenSearch) that can write to the repository.
 func (l *lab) boot(ctx context.Context, version string, opts ...cluster.Option) error {
 	if err := l.start(ctx, version, opts...); err != nil {
 		return err
@@ -64,7 +63,7 @@ func (l *lab) boot(ctx context.Context, version string, opts ...cluster.Option) 
 	return l.WaitReady(ctx)
 }
 
-// bootWounded starts a node that cannot find all of its shards, and waits for those that it can.
+// bootWounded starts a node whose data lacks shards, and waits for the other active ones.
 func (l *lab) bootWounded(ctx context.Context, version string, active int) error {
 	if err := l.start(ctx, version); err != nil {
 		return err
@@ -96,7 +95,7 @@ func (l *lab) start(ctx context.Context, version string, opts ...cluster.Option)
 	return err
 }
 
-// handOver lets servers that refuse root write the repository.
+// handOver makes the repository writable for servers, which refuse to run as root.
 func (l *lab) handOver() error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -126,7 +125,7 @@ func (l *lab) park(ctx context.Context) error {
 	l.node.Kill()
 	from := filepath.Join(l.node.Dir, "data")
 	if old, err := filepath.Glob(filepath.Join(from, "*", "nodes")); err == nil && len(old) == 1 {
-		from = filepath.Dir(old[0]) // up to 2.x below the name of the cluster, which is another one each time
+		from = filepath.Dir(old[0]) // up to 2.x below the name of the cluster, which differs each time
 	}
 	data, err := os.MkdirTemp(l.dir, "data-")
 	if err != nil {
@@ -170,12 +169,12 @@ func (l *lab) steps(ctx context.Context, steps ...step) error {
 
 type step struct{ request, body string }
 
-// typed says whether indices of this node have mapping types in paths and actions.
+// typed reports whether the APIs of this node have mapping types in paths and actions.
 func (l *lab) typed() bool {
 	return l.node.Product == "elasticsearch" && l.node.Version < "7"
 }
 
-// register makes the repository known to the node.
+// register registers the repository with the node.
 func (l *lab) register(ctx context.Context, settings map[string]any) error {
 	all := map[string]any{"location": l.repo()}
 	for k, v := range settings {
@@ -184,7 +183,7 @@ func (l *lab) register(ctx context.Context, settings map[string]any) error {
 	return l.put(ctx, http.MethodPut, "/_snapshot/fixture", map[string]any{"type": "fs", "settings": all})
 }
 
-// account is what the cluster itself said about a snapshot.
+// account is the cluster's own report about a snapshot.
 type account struct {
 	Version  string          `json:"version"`
 	Name     string          `json:"snapshot"`
@@ -193,13 +192,13 @@ type account struct {
 	Segments string          `json:"segments,omitempty"`
 }
 
-// snapshot takes a snapshot of the indices ("" for all); want is the state it has to end in.
+// snapshot takes a snapshot of the indices ("": all). want is its expected final state.
 func (l *lab) snapshot(ctx context.Context, name, indices, want string, partial bool) error {
 	body := map[string]any{"include_global_state": true, "partial": partial}
 	if indices != "" {
 		body["indices"] = indices
 	}
-	// A snapshot that fails answers with an error, too: the state decides.
+	// A FAILED snapshot is also reported as an error, so the state decides.
 	err := l.put(ctx, http.MethodPut, "/_snapshot/fixture/"+name+"?wait_for_completion=true", body)
 	if err != nil && want != "FAILED" {
 		return err
@@ -226,7 +225,7 @@ func (l *lab) snapshot(ctx context.Context, name, indices, want string, partial 
 	return nil
 }
 
-// take dumps the live documents of the indices as the truth of the snapshot and takes it.
+// take records the live documents of the indices as the truth of a snapshot, and takes the snapshot.
 func (l *lab) take(ctx context.Context, name, indices string) error {
 	if err := l.put(ctx, http.MethodPost, "/_refresh", nil); err != nil {
 		return err
@@ -239,7 +238,7 @@ func (l *lab) take(ctx context.Context, name, indices string) error {
 	return l.snapshot(ctx, name, indices, "SUCCESS", false)
 }
 
-// takeAll is take with a snapshot that names no index: OpenSearch pins a remote store only for one that holds all of them.
+// takeAll is like take, for a snapshot of all indices: OpenSearch pins a remote store only for a snapshot that names none.
 func (l *lab) takeAll(ctx context.Context, name, indices string) error {
 	docs, err := l.dump(ctx, indices)
 	if err != nil {
@@ -249,7 +248,7 @@ func (l *lab) takeAll(ctx context.Context, name, indices string) error {
 	return l.snapshot(ctx, name, "", "SUCCESS", false)
 }
 
-// ask records what the cluster answers to searches of its indices.
+// ask records the cluster's answers to searches of its indices.
 func (l *lab) ask(ctx context.Context, indices ...string) error {
 	if err := l.put(ctx, http.MethodPost, "/_refresh", nil); err != nil {
 		return err

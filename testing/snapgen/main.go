@@ -1,5 +1,5 @@
-// Command snapgen makes the project's fixtures: snapshots of real clusters with the clusters' own account of
-// every document. `make fixtures` regenerates all of testing/fixtures; see DESIGN.md.
+// Command snapgen makes the project's fixtures: snapshots of real clusters, with the clusters' own account of every document.
+// `make fixtures` regenerates testing/fixtures; see DESIGN.md.
 package main
 
 import (
@@ -52,7 +52,7 @@ func run(ctx context.Context, args []string) error {
 	var missing []string
 	for _, r := range chosen {
 		fmt.Fprintln(os.Stderr, "snapgen:", r.name)
-		err := make1(ctx, r, *out)
+		err := makeFixture(ctx, r, *out)
 		if errors.Is(err, cluster.ErrMissing) {
 			missing = append(missing, fmt.Sprintf("%s: %v", r.name, err))
 			continue
@@ -69,10 +69,9 @@ func run(ctx context.Context, args []string) error {
 
 // recipe makes one fixture.
 type recipe struct {
-	name  string
-	holds string // what it is for
-	// onDemand recipes are too large to keep; tests make them when they need them.
-	onDemand bool
+	name     string
+	holds    string // its content, for -list
+	onDemand bool   // made only if named
 	make     func(context.Context, *lab) error
 }
 
@@ -84,14 +83,14 @@ func (r recipe) String() string {
 	return s
 }
 
-// recipes lists all recipes by name.
+// recipes returns all recipes, sorted by name.
 func recipes() []recipe {
 	all := slices.Concat(basicRecipes(), historyRecipes(), sourceRecipes(), stateRecipes(), upgradeRecipes(), storageRecipes(), remoteRecipes(), demoRecipes(), rebuildRecipes(), innerRecipes(), typeRecipes(), vectorRecipes(), switchedOffRecipes(), oldRecipes())
 	slices.SortFunc(all, func(a, b recipe) int { return strings.Compare(a.name, b.name) })
 	return all
 }
 
-// choose picks recipes by name, or all that are kept.
+// choose returns the recipes with the given names; without names, all that are not on demand.
 func choose(all []recipe, names []string) ([]recipe, error) {
 	var chosen []recipe
 	for _, r := range all {
@@ -107,8 +106,8 @@ func choose(all []recipe, names []string) ([]recipe, error) {
 	return chosen, nil
 }
 
-// make1 runs a recipe in a laboratory of its own and keeps the outcome only when it is whole.
-func make1(ctx context.Context, r recipe, out string) (err error) {
+// makeFixture runs a recipe in its own lab, and keeps the fixture only if the recipe succeeds.
+func makeFixture(ctx context.Context, r recipe, out string) (err error) {
 	l, err := newLab(r.name)
 	if err != nil {
 		return err

@@ -23,9 +23,9 @@ import (
 
 var seed = flag.Uint64("seed", 0, "the seed of a random history of snapshots to run again")
 
-// TestRandomSnapshots makes histories at random on real nodes: mappings, settings, documents, updates, deletions, merges, resized and
-// restored indices, deleted snapshots. Each snapshot that is left is exported and compared with what its cluster answered. RFSD_RANDOM
-// lists the versions ("os2.19.4 7.17.29"), of which a run takes RFSD_RANDOM_TURN, counted from the day, or all without it.
+// TestRandomSnapshots makes random histories on real nodes: mappings, settings, documents, updates, deletions, merges, resized and
+// restored indices, deleted snapshots. It exports each remaining snapshot and compares it with the cluster's answers. RFSD_RANDOM
+// lists the versions ("os2.19.4 7.17.29"). With RFSD_RANDOM_TURN a run takes two of them, which change daily.
 func TestRandomSnapshots(t *testing.T) {
 	versions := strings.Fields(os.Getenv("RFSD_RANDOM"))
 	if len(versions) == 0 {
@@ -85,7 +85,7 @@ func TestRandomSnapshots(t *testing.T) {
 	}
 }
 
-// exported returns where an export of a snapshot is not what its cluster answered; "" where it is.
+// exported returns how an export of a snapshot differs from the cluster's answers; "" if it does not.
 func exported(t *testing.T, rfsd string, l *lab, name string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -106,7 +106,7 @@ func exported(t *testing.T, rfsd string, l *lab, name string) string {
 	if err != nil {
 		return err.Error()
 	}
-	for k, source := range maps.Clone(got) { // mapping types are no part of a target
+	for k, source := range maps.Clone(got) { // targets have no mapping types
 		delete(got, k)
 		k.Type = ""
 		got[k] = source
@@ -114,7 +114,7 @@ func exported(t *testing.T, rfsd string, l *lab, name string) string {
 	return truth.Compare(want, got).Faults()
 }
 
-// followed follows the snapshots of a history on a cluster, and compares it with each after its round.
+// followed follows the snapshots of a history to a target, and compares the target with each snapshot after its round.
 func followed(t *testing.T, rfsd string, l *lab, names []string) {
 	t.Helper()
 	to, dir := cluster.OpenSearch(t, draw.Of(t, 1, []string{"2.19.4", "3.8.0"})[0]), t.TempDir()
@@ -136,11 +136,11 @@ func followed(t *testing.T, rfsd string, l *lab, names []string) {
 	}
 }
 
-// counts are the documents of an index that differ between two snapshots.
+// counts are the numbers of differing and equal documents of an index in two snapshots.
 type counts struct{ Inserted, Updated, Deleted, Unchanged int }
 
-// different returns how many documents of two snapshots differ, and where rfsctl snapshot diff reports something else than the
-// answers of their cluster. nested: unchanged documents include nested ones.
+// different returns the number of documents that differ between two snapshots, and where rfsctl snapshot diff deviates from the
+// cluster's answers. nested: unchanged documents include nested ones.
 func different(t *testing.T, rfsctl string, l *lab, nested bool, since, name string) (n int, faults []string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), rfsctl, "snapshot", "diff", "--repo-uri", l.repo(), "--since", since, "--snapshot-name", name, "--read-documents", "--output", "json")
@@ -222,7 +222,7 @@ func (h *history) tell(format string, args ...any) {
 	h.log = append(h.log, fmt.Sprintf(format, args...))
 }
 
-// run boots a node and makes a history with some snapshots.
+// run boots a node and makes a history with several snapshots.
 func (h *history) run(ctx context.Context, version string) error {
 	if err := h.boot(ctx, version); err != nil {
 		return err
@@ -254,7 +254,7 @@ func (h *history) run(ctx context.Context, version string) error {
 	return h.stop()
 }
 
-// unassigned returns what the node reports about its shards, if it still answers.
+// unassigned returns the node's report about its shards, if it still answers.
 func (h *history) unassigned(ctx context.Context) string {
 	if h.node == nil {
 		return ""
@@ -264,11 +264,11 @@ func (h *history) unassigned(ctx context.Context) string {
 	return fmt.Sprintf("%s: %.3000s %v", path, b, err)
 }
 
-// change does one thing to an index.
+// change makes one random change to an index.
 func (h *history) change(ctx context.Context) error {
 	names := slices.Sorted(maps.Keys(h.indices))
 	if len(names) == 0 || len(names) < 6 && h.dice.IntN(5) == 0 {
-		return h.begin(ctx)
+		return h.newIndex(ctx)
 	}
 	name := names[h.dice.IntN(len(names))]
 	switch what := h.dice.IntN(12); what {
@@ -292,19 +292,19 @@ func (h *history) change(ctx context.Context) error {
 		if err := h.put(ctx, http.MethodDelete, "/"+name, nil); err != nil || h.dice.IntN(2) == 0 {
 			return err
 		}
-		return h.beginAs(ctx, name)
+		return h.newIndexAs(ctx, name)
 	}
 	return h.write(ctx, name)
 }
 
-// begin makes an index.
-func (h *history) begin(ctx context.Context) error {
+// newIndex creates an index.
+func (h *history) newIndex(ctx context.Context) error {
 	h.made++
-	return h.beginAs(ctx, fmt.Sprintf("i%d", h.made))
+	return h.newIndexAs(ctx, fmt.Sprintf("i%d", h.made))
 }
 
-// beginAs makes an index of a name, which another may have had before.
-func (h *history) beginAs(ctx context.Context, name string) error {
+// newIndexAs creates an index under a name that a deleted index may have had.
+func (h *history) newIndexAs(ctx context.Context, name string) error {
 	x := &grown{shards: 1 + h.dice.IntN(3), live: map[string]string{}, plain: map[string]bool{}}
 	settings := fmt.Sprintf(`"number_of_shards":%d`, x.shards)
 	if h.node.Version[0] == '6' {
@@ -318,7 +318,7 @@ func (h *history) beginAs(ctx context.Context, name string) error {
 	}
 	extra := []string{"", `,"tag":{"type":"keyword","store":true}`, `,"tag":{"type":"keyword","doc_values":false}`, `,"at":{"type":"date"},"part":{"type":"nested"}`}
 	if strings.Contains(settings, "sort.field") {
-		extra = extra[:3] // sorted indices take no nested documents
+		extra = extra[:3] // sorted indices accept no nested documents
 	}
 	properties := plain + extra[h.dice.IntN(len(extra))]
 	if h.typed() && h.node.Version[0] == '2' {
@@ -388,7 +388,7 @@ func (h *history) write(ctx context.Context, name string) error {
 	return h.load(ctx, name, &b)
 }
 
-// resize makes another index out of one, as far as the version can: shrunk to one shard, split, or cloned.
+// resize shrinks an index to one shard, splits it, or clones it, if the version can.
 func (h *history) resize(ctx context.Context, name string) error {
 	x := h.indices[name]
 	how, shards := "_clone", x.shards
@@ -414,7 +414,7 @@ func (h *history) resize(ctx context.Context, name string) error {
 	)
 }
 
-// restore restores an index of a snapshot under another name, beside the one that it was made of.
+// restore restores an index of a snapshot under another name.
 func (h *history) restore(ctx context.Context, name string) error {
 	left := slices.Sorted(maps.Keys(h.truths))
 	if len(left) == 0 || len(h.indices) > 7 {

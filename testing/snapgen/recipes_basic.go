@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// versions are those that can be started here.
+// versions are the versions that testing/cluster can start.
 var versions = []string{"2.4.6", "5.6.16", "6.8.23", "7.10.2", "7.17.29", "8.19.21", "9.5.3", "os1.3.14", "os2.19.4", "os3.8.0"}
 
 func basicRecipes() []recipe {
@@ -35,7 +35,7 @@ func basicRecipes() []recipe {
 	return all
 }
 
-// odd fills an index with ids and sources whose bytes are easily lost.
+// odd fills an index with unusual ids and sources, which must be kept byte for byte.
 func (l *lab) odd(ctx context.Context) error {
 	if err := l.create(ctx, "odd", `"number_of_shards":2`, plain); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (l *lab) odd(ctx context.Context) error {
 	return l.put(ctx, http.MethodPut, l.docPath("odd", "pretty"), pretty)
 }
 
-// changes fills an index with several segments, updates, deletes and a segment in which nothing lives.
+// changes fills an index with several segments, updates, deletions and a segment without live documents.
 func (l *lab) changes(ctx context.Context) error {
 	if err := l.create(ctx, "changes", `"number_of_shards":1,"refresh_interval":-1`, plain); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (l *lab) changes(ctx context.Context) error {
 	return nil
 }
 
-// merged fills an index with the DEFLATE codec and merges it after deletes.
+// merged fills an index with the DEFLATE codec and merges it after deletions.
 func (l *lab) merged(ctx context.Context) error {
 	settings := `"number_of_shards":1,"codec":"best_compression"`
 	if lacksZstd(l.node.Version) {
@@ -119,7 +119,7 @@ func (l *lab) merged(ctx context.Context) error {
 	return l.load(ctx, "merged", z.index("after", note(6000)).remove("m002"))
 }
 
-// noSource fills indices whose source is not stored, or only a part of it.
+// noSource fills indices that store no source, or only a part of it.
 func (l *lab) noSource(ctx context.Context) error {
 	for name, source := range map[string]string{"nosource": `{"enabled":false}`, "partsource": `{"excludes":["raw.text"]}`} {
 		mapping := `{"_source":` + source + `,"properties":{"n":{"type":"long","store":true}}}`
@@ -140,7 +140,7 @@ func (l *lab) noSource(ctx context.Context) error {
 	return nil
 }
 
-// furniture is what surrounds documents: an empty index, aliases, a template, a pipeline and a stored setting.
+// furniture creates everything but documents: an empty index, aliases, a template, a pipeline and a stored setting.
 func (l *lab) furniture(ctx context.Context) error {
 	if err := l.create(ctx, "empty", `"number_of_shards":1`, plain); err != nil {
 		return err

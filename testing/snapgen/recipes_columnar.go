@@ -16,8 +16,8 @@ type columnarIndex struct {
 	routed                  bool // documents have a routing
 }
 
-// columnarMapping are the fields of the samples but those of some names. The columnar modes refuse what is stored or has no doc
-// values.
+// columnarMapping returns the mapping of the samples, except for some names. The columnar modes refuse stored fields and fields
+// without doc values.
 func columnarMapping(but ...string) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(samples)) {
@@ -34,7 +34,7 @@ func columnarMapping(but ...string) string {
 	return strings.Join(all, ",")
 }
 
-// columnarMembers are those of members without the fields that the columnar modes refuse.
+// columnarMembers returns members without the fields that the columnar modes refuse.
 func columnarMembers() []string {
 	var all []string
 	for i, m := range members() {
@@ -98,7 +98,7 @@ var columnarParamSources = []string{
 	`{}`,
 }
 
-// columnarIndices are all that the recipe makes.
+// columnarIndices returns all indices of the recipe.
 func columnarIndices() []columnarIndex {
 	const codec, stamp = `,"codec":"legacy_default"`, `"@timestamp":{"type":"date"},`
 	columnar, logs, stored := `"mode":"columnar"`+codec, `"mode":"logsdb_columnar"`+codec, `"mode":"columnar","mapping.source.mode":"columnar_stored"`+codec

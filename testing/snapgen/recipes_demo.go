@@ -17,7 +17,7 @@ func demoRecipes() []recipe {
 	}}
 }
 
-// demo fills three indices as a small shop would have them.
+// demo fills three indices like a small shop's.
 func demo(ctx context.Context, l *lab) error {
 	if err := l.boot(ctx, "7.10.2"); err != nil {
 		return err

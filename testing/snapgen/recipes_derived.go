@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// derivedSample is a field type that OpenSearch derives, with values in the forms that sources take.
+// derivedSample is a field type that OpenSearch derives, with values in all forms of sources.
 type derivedSample struct {
 	params  string
 	values  []string // JSON, neither sorted nor distinct
 	bare    bool     // is never without doc values, or never without store
-	nulls   bool     // does not take a null inside of an array
-	ignored string   // "" when nothing is ignored
+	nulls   bool     // rejects nulls in arrays
+	ignored string   // a value that the mapping ignores; "": none
 }
 
 var derivedSamples = map[string]derivedSample{
@@ -51,8 +51,7 @@ var derivedSamples = map[string]derivedSample{
 	"binary_values": {params: `"type":"binary","store":true,"doc_values":true`, values: []string{`"aGVsbG8="`, `"AAEC"`}, bare: true},
 }
 
-// derivedForms returns the documents and the mapping that hold every sample in one form each: with doc values, with
-// both, and stored alone.
+// derivedForms returns the mapping of all samples (with doc values, stored, and both), and documents with one form of values each.
 func derivedForms() (properties string, docs []string) {
 	forms := []func(s derivedSample) string{
 		func(s derivedSample) string { return s.values[0] },
@@ -91,7 +90,7 @@ func derivedForms() (properties string, docs []string) {
 	return strings.Join(fields, ","), append(docs, "{}")
 }
 
-// derivedOrder returns a mapping of so many names that the cluster keeps them in several layers, two of them with the same hash.
+// derivedOrder returns a mapping with so many names that the cluster's hash map of them has several layers. Two names have the same hash.
 func derivedOrder() (properties string, docs []string) {
 	names := []string{"Aa", "BB", "AaAa", "BBBB", "AaBB", "user", "message", "@timestamp", "ü", "😀", "_note"}
 	for i := range 150 {
@@ -113,7 +112,7 @@ var derivedObjectSources = []string{
 	`{"obj":[{"x":"b","y":{"z":3}},{"x":"a","y":[{"z":1,"t":"one"},{"t":"two"}]}]}`, `{"obj.y.z":4,"obj":{"y.t":"dots"}}`,
 }
 
-// makeDerived makes the indices with derived sources.
+// makeDerived creates the indices with derived sources.
 func makeDerived(ctx context.Context, l *lab) error {
 	if err := l.boot(ctx, "os3.8.0"); err != nil {
 		return err
@@ -146,7 +145,7 @@ func makeDerived(ctx context.Context, l *lab) error {
 	return l.mergedDerived(ctx, types, typeDocs)
 }
 
-// mergedDerived makes an index whose documents are replaced, deleted and merged, then takes the snapshot.
+// mergedDerived creates an index, replaces, deletes and merges its documents, then takes the snapshot.
 func (l *lab) mergedDerived(ctx context.Context, types string, docs []string) error {
 	body := `{"settings":{"index":{"number_of_shards":2,"number_of_replicas":0,"derived_source.enabled":true}},"mappings":{"dynamic":"false","properties":{` + types + `}}}`
 	if err := l.steps(ctx, step{"PUT /merged", body}); err != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// earlyVectors is an index with the vectors that versions before 8.12 have.
+// earlyVectors is a mapping with the vector types of versions before 8.12.
 const earlyVectors = `"cosine":{"type":"dense_vector","dims":3,"index":true,"similarity":"cosine"},"norm":{"type":"dense_vector","dims":3,"index":true,"similarity":"l2_norm"},
 "options":{"type":"dense_vector","dims":5,"index":true,"similarity":"l2_norm","index_options":{"type":"hnsw","m":4,"ef_construction":10}},
 "unit":{"type":"dense_vector","dims":2,"index":true,"similarity":"dot_product"},"byte":{"type":"dense_vector","dims":4,"element_type":"byte","index":true,"similarity":"l2_norm"},
@@ -18,7 +18,7 @@ var earlyFields = []denseField{
 	{name: "byte", dims: 4, bytes: true}, {name: "byte_cosine", dims: 4, bytes: true}, {name: "plain", dims: 3},
 }
 
-// earlySources are documents whose vectors are in all of them, in some (every), or in the first one only.
+// earlySources returns documents. Each field is in one of every documents, options with every > 1 only in the first.
 func earlySources(count, every int) []string {
 	var docs []string
 	for n := range count {
@@ -33,7 +33,7 @@ func earlySources(count, every int) []string {
 	return docs
 }
 
-// makeEarlyVectors makes indices with a few vectors, and with so many that graphs have several levels.
+// makeEarlyVectors creates indices with a few vectors, and with so many that their graphs have several levels.
 func makeEarlyVectors(ctx context.Context, l *lab, version string) error {
 	if err := l.boot(ctx, version); err != nil {
 		return err

@@ -23,12 +23,12 @@ func historyRecipes() []recipe {
 	return all
 }
 
-// history takes three snapshots between which documents and whole indices come and go, and deletes the second.
+// history takes three snapshots, changes documents and whole indices in between, and deletes the second snapshot.
 func (l *lab) history(ctx context.Context) error {
 	if err := l.register(ctx, nil); err != nil {
 		return err
 	}
-	make1 := func(index string, first, n int) error {
+	write := func(index string, first, n int) error {
 		var x body
 		for i := range n {
 			x.index(strconv.Itoa(i), note(first+i))
@@ -43,7 +43,7 @@ func (l *lab) history(ctx context.Context) error {
 				if err := create(index); err != nil {
 					return err
 				}
-				if err := make1(index, 0, 40); err != nil {
+				if err := write(index, 0, 40); err != nil {
 					return err
 				}
 			}
@@ -59,14 +59,14 @@ func (l *lab) history(ctx context.Context) error {
 			if err := l.remake(ctx, "again"); err != nil {
 				return err
 			}
-			if err := make1("again", 200, 7); err != nil {
+			if err := write("again", 200, 7); err != nil {
 				return err
 			}
 		default:
 			if err := l.steps(ctx, step{"DELETE /leaves", ""}, step{"POST /grows/_forcemerge?max_num_segments=1", ""}); err != nil {
 				return err
 			}
-			if err := make1("grows", 300, 3); err != nil {
+			if err := write("grows", 300, 3); err != nil {
 				return err
 			}
 		}
@@ -88,11 +88,11 @@ func (l *lab) remake(ctx context.Context, index string) error {
 	return l.create(ctx, index, `"number_of_shards":1`, plain)
 }
 
-// upgradeSteps are chains of versions that can follow each other.
+// upgradeSteps is a chain of versions, each of which can open the data of the one before.
 type upgradeSteps struct {
 	name     string
 	versions []string
-	join     bool // all of them know join fields
+	join     bool // all of them have join fields
 }
 
 func upgradeRecipes() []recipe {
@@ -129,7 +129,7 @@ func upgradeRecipes() []recipe {
 		})
 }
 
-// moved lets each version in turn write a snapshot of an index of its own into the same repository.
+// moved takes a snapshot with each version, of an index of its own, all in one repository.
 func (l *lab) moved(ctx context.Context, chain ...string) error {
 	for i, v := range chain {
 		if err := l.boot(ctx, v); err != nil {

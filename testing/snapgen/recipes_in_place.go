@@ -7,15 +7,15 @@ import (
 	"strconv"
 )
 
-// upgraded is an index of an upgrade. Each version of the chain adds documents to it and deletes some of the version before.
+// upgraded is an index of an upgrade. Each version of the chain adds documents to it and deletes some that the previous version added.
 type upgraded struct {
 	name, settings, properties string
-	children                   bool // a type of children with _parent, of versions before 6
-	// document returns the source of a document and further fields of its action; wave counts versions.
+	children                   bool // a type of children with _parent, for versions before 6
+	// document returns the source of a document and additional members of its action line; wave is the index of the version.
 	document func(wave, n int) (source string, meta []string)
 }
 
-// upgradedIndices are those of a chain: plain, with nested objects, with routings, and with parents and children.
+// upgradedIndices returns the indices of a chain: plain, with nested objects, with routings, and with parents and children.
 func upgradedIndices(u upgradeSteps) []upgraded {
 	key := `"routing":`
 	if u.versions[0] < "6" {
@@ -36,7 +36,7 @@ func upgradedIndices(u upgradeSteps) []upgraded {
 	switch {
 	case u.join:
 		settings := `"number_of_shards":3`
-		if u.versions[0] == "5.6.16" { // which had no join fields before indices of a single type
+		if u.versions[0] == "5.6.16" { // which has join fields only in indices of a single type
 			settings += `,"mapping.single_type":true`
 		}
 		all = append(all, upgraded{"related", settings, `"n":{"type":"long"},"relation":{"type":"join","relations":{"parent":"child"}}`, false, func(wave, n int) (string, []string) {
@@ -57,7 +57,7 @@ func upgradedIndices(u upgradeSteps) []upgraded {
 	return all
 }
 
-// inPlace makes indices on the first version and goes on with their data on the later ones.
+// inPlace creates indices on the first version and continues to write to them on the later ones.
 func (l *lab) inPlace(ctx context.Context, u upgradeSteps) error {
 	for wave, v := range u.versions {
 		if err := l.boot(ctx, v); err != nil {
@@ -81,7 +81,7 @@ func (l *lab) inPlace(ctx context.Context, u upgradeSteps) error {
 	return l.take(ctx, "snap1", "")
 }
 
-// wave writes the documents of one version to an index, which the first version makes.
+// wave writes the documents of one version to an index; the first version creates it.
 func (l *lab) wave(ctx context.Context, x upgraded, wave int) error {
 	switch {
 	case wave > 0:

@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// innerRecipes make synthetic sources whose values lie in several documents of Lucene, or beside an object, or normalized.
+// innerRecipes make synthetic sources whose values are in several Lucene documents, outside their object, or normalized.
 func innerRecipes() []recipe {
 	var all []recipe
 	for _, version := range []string{"8.19.21", "9.5.3"} {
 		all = append(all, recipe{
 			name: version + "-inner", holds: "synthetic sources: nested objects that outer documents include, keys of flattened objects, normalizers",
-			onDemand: true, // kept beside the package that reads it: -out rfs/source/rebuild/testdata
+			onDemand: true, // kept with the package that reads it: -out rfs/source/rebuild/testdata
 			make:     func(ctx context.Context, l *lab) error { return makeInner(ctx, l, version) },
 		})
 	}
 	return append(all, recipe{
 		name: "in-place-9-normalized", holds: "synthetic sources: normalizers of an index that 9.0.8 made and 9.5.3 went on with",
-		onDemand: true, // beside the others
+		onDemand: true, // likewise
 		make:     makeNormalized,
 	})
 }
@@ -71,7 +71,7 @@ const mappedKeys = `"f":{"type":"flattened","ignore_above":8,"properties":{"k":{
 "n":{"type":"date_nanos"},"raw":{"type":"text","store":true}NEITHER}},
 "o":{"properties":{"f":{"type":"flattened","properties":{"z":{"type":"keyword"},"A":{"type":"keyword"}}}}},"k":{"type":"keyword"}`
 
-// mappedNeither are keys whose values are in no column.
+// mappedNeither are keys without doc values.
 const mappedNeither = `,"none":{"type":"keyword","doc_values":false},"number":{"type":"long","doc_values":false},"kept":{"type":"keyword","doc_values":false,"store":true},
 "lower":{"type":"keyword","normalizer":"lowercase"},"own":{"type":"keyword","normalizer":"folded"}`
 
@@ -99,7 +99,7 @@ var mappedNeitherSources = []string{
 	`{"@timestamp":21,"f":{"lower":["Q","p"]}}`, `{"@timestamp":22,"f":{"own":["q","P"],"k":"k"}}`,
 }
 
-// makeInner makes the indices of one version.
+// makeInner creates the indices of one version.
 func makeInner(ctx context.Context, l *lab, version string) error {
 	if err := l.bootWithZstd(ctx, version); err != nil {
 		return err
@@ -110,7 +110,7 @@ func makeInner(ctx context.Context, l *lab, version string) error {
 	const standard, stamp = `"mapping.source.mode":"synthetic"`, `"@timestamp":{"type":"date"},`
 	const arrays = standard + `,"mapping.synthetic_source_keep":"arrays"`
 	logs, included := l.logsdb(), includedMapping
-	if strings.HasPrefix(version, "9") { // which refuses documents with several values of a column of bytes there
+	if strings.HasPrefix(version, "9") { // which refuses several values of a binary column there
 		included = strings.NewReplacer(`,"t":{"type":"text"}`, "", `,"ignore_above":3`, "").Replace(included)
 	}
 	indices := []synthesized{
@@ -142,8 +142,8 @@ func makeInner(ctx context.Context, l *lab, version string) error {
 	return l.take(ctx, "snap1", "")
 }
 
-// makeNormalized makes indices on 9.0.8 and goes on with them on 9.5.3, which keeps less beside normalized values. The truth of a document is
-// what the node answered that wrote it: 9.5.3 answers with normalized text where 9.0.8 stored the original.
+// makeNormalized creates indices on 9.0.8 and continues on 9.5.3, which stores fewer originals of normalized values. The truth of a
+// document is the answer of the node that wrote it: 9.5.3 returns normalized text where 9.0.8 stored the original.
 func makeNormalized(ctx context.Context, l *lab) error {
 	var early []document
 	indices := []synthesized{

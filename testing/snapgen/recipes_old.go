@@ -9,14 +9,14 @@ import (
 	"strconv"
 )
 
-// oldRecipes hold what later versions refuse.
+// oldRecipes make documents and relations that later versions refuse.
 func oldRecipes() []recipe {
 	var all []recipe
 	for _, v := range []string{"2.4.6", "5.6.16"} {
 		all = append(all, recipe{
 			name:     v + "-family",
 			holds:    "documents with duplicate keys; parents, children and grandchildren (_parent)",
-			onDemand: true, // kept beside the package that reads it: -out rfs/migration/worker/testdata
+			onDemand: true, // kept with the package that reads it: -out rfs/migration/worker/testdata
 			make: func(ctx context.Context, l *lab) error {
 				if err := l.boot(ctx, v); err != nil {
 					return err
@@ -36,7 +36,7 @@ func oldRecipes() []recipe {
 	return all
 }
 
-// duplicates fills an index with documents that have a key more than once in an object, which versions before 6 accept.
+// duplicates fills an index with documents that repeat a key of an object, which versions before 6 accept.
 func (l *lab) duplicates(ctx context.Context) error {
 	if err := l.create(ctx, "duplicates", `"number_of_shards":1`, plain); err != nil {
 		return err
@@ -52,7 +52,7 @@ func (l *lab) duplicates(ctx context.Context) error {
 	return l.load(ctx, "duplicates", &x)
 }
 
-// family fills an index with three generations and documents outside of them. All types have documents with the same ids.
+// family fills an index with parents, children, grandchildren and unrelated documents. All types have documents with the same ids.
 func (l *lab) family(ctx context.Context) error {
 	index := `{"settings":{"number_of_shards":3,"number_of_replicas":0},"mappings":{` +
 		`"company":{"properties":{"n":{"type":"long"}}},"person":{"_parent":{"type":"company"}},"pet":{"_parent":{"type":"person"}},"note":{}}}`
@@ -89,7 +89,7 @@ func (l *lab) family(ctx context.Context) error {
 	return nil
 }
 
-// familyHits are what the cluster answers to queries for relations; TestParentsAndChildrenAreFound asks a target the same.
+// familyHits are the ids that the cluster returns for queries of relations; TestParentsAndChildrenAreFound sends them to a target.
 var familyHits = []struct {
 	query string
 	hits  []string

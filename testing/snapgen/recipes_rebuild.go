@@ -11,20 +11,20 @@ import (
 	"strings"
 )
 
-// rebuildRecipes make indices whose sources are not stored: every type that the node knows, with doc values, stored and
-// with neither, each with one value, several, none and values that were ignored. The truth is what the node rebuilds.
+// rebuildRecipes make indices without stored sources: every type of the node with doc values, stored and with neither, each
+// with one value, several, none and ignored values. The truth is the source that the node rebuilds.
 func rebuildRecipes() []recipe {
 	var all []recipe
 	for _, version := range []string{"8.19.21", "9.5.3"} {
 		all = append(all, recipe{
 			name: version + "-rebuild", holds: "synthetic sources: standard, logsdb and time series, every field type of the server",
-			onDemand: true, // kept beside the package that reads it: -out rfs/source/rebuild/testdata
+			onDemand: true, // kept with the package that reads it: -out rfs/source/rebuild/testdata
 			make:     func(ctx context.Context, l *lab) error { return makeSynthetic(ctx, l, version) },
 		})
 	}
 	return append(all, recipe{
 		name: "9.5.3-columnar", holds: "columnar modes: every field type, arrays, nested objects, routings",
-		onDemand: true, // beside the others: -out rfs/source/rebuild/testdata
+		onDemand: true, // likewise
 		make:     makeColumnar,
 	}, recipe{
 		name: "os3.8.0-derived", holds: "derived sources: every field type that OpenSearch derives",
@@ -32,11 +32,11 @@ func rebuildRecipes() []recipe {
 	})
 }
 
-// sample is a field type with values in the forms that sources take.
+// sample is a field type with values in all forms of sources.
 type sample struct {
 	params    string   // of the mapping, without the braces
 	values    []string // JSON, neither sorted nor distinct
-	malformed string   // "" when nothing is ignored
+	malformed string   // a value that the mapping ignores; "": none
 	bare      bool     // neither doc values nor store can be set
 }
 
@@ -71,7 +71,7 @@ var samples = map[string]sample{
 	"ip_range":      {params: `"type":"ip_range"`, values: []string{`"10.0.0.0/8"`, `{"gte":"::1","lte":"::ff"}`}},
 }
 
-// fields returns the mapping of all samples, each as it is, stored, and with neither store nor doc values.
+// fields returns the mapping of all samples: each with doc values, stored, and with neither.
 func fields() string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(samples)) {
@@ -91,7 +91,7 @@ func fields() string {
 	return strings.Join(all, ",")
 }
 
-// members returns what documents hold of every field in one form each: a single value, several, with nulls, ignored, none.
+// members returns the members of documents, each with one form of all fields: a value, several, with nulls, ignored, none.
 func members() []string {
 	forms := []func(s sample) string{
 		func(s sample) string { return s.values[0] },
@@ -123,7 +123,7 @@ func members() []string {
 	return all
 }
 
-// sources returns documents with the members and a moment of their own; more stands before the members.
+// sources returns documents with the members and a timestamp of their own. more precedes the members.
 func sources(more string) []string {
 	docs := []string{`{"@timestamp":1` + more + `}`}
 	for i, m := range members() {
@@ -132,7 +132,7 @@ func sources(more string) []string {
 	return docs
 }
 
-// nestedTypes returns documents whose nested objects hold the members: one object, and several of different forms.
+// nestedTypes returns documents with the members in nested objects: one object, and several of different forms.
 func nestedTypes() []string {
 	all := members()
 	var docs []string
@@ -150,7 +150,7 @@ func orNull(s string) string {
 	return s
 }
 
-// objectMapping is about everything around the leaves.
+// objectMapping is a mapping of objects: plain, nested, dotted, disabled and more.
 const objectMapping = `"plain":{"properties":{"k":{"type":"keyword"},"deep":{"properties":{"n":{"type":"long"},"t":{"type":"text"}}}}},
 "flat":{"subobjects":false,"properties":{"a.b":{"type":"long"},"a":{"type":"keyword"}}},
 "off":{"type":"object","enabled":false},
@@ -182,13 +182,13 @@ var objectSources = []string{
 	`{"multi":"12","plain":[[{"k":"a"}],{"k":"b"}],"@timestamp":1700000000016}`,
 }
 
-// synthesized is an index whose sources are not stored.
+// synthesized is an index without stored sources.
 type synthesized struct {
 	name, settings, properties string
 	docs                       []string
 }
 
-// makeSynthetic makes the indices of one version of Elasticsearch.
+// makeSynthetic creates the indices of one version of Elasticsearch.
 func makeSynthetic(ctx context.Context, l *lab, version string) error {
 	if err := l.bootWithZstd(ctx, version); err != nil {
 		return err
@@ -196,8 +196,8 @@ func makeSynthetic(ctx context.Context, l *lab, version string) error {
 	return l.synthetic(ctx)
 }
 
-// lacksZstd reports whether the node of a version cannot compress with zstd, its best_compression: that of 9.5.3 is assembled
-// without libzstd. Its shards would fail while documents are written, and answer 503 a minute later.
+// lacksZstd reports whether the node of a version has no zstd, its best_compression: 9.5.3 is assembled without libzstd.
+// Its shards would fail when documents are written, and answer 503 a minute later.
 func lacksZstd(version string) bool {
 	return version == "9.5.3" && !strings.Contains(os.Getenv("JAVA_TOOL_OPTIONS"), "es.nativelibs.path")
 }
@@ -240,7 +240,7 @@ func (l *lab) synthetic(ctx context.Context) error {
 	return l.take(ctx, "snap1", "")
 }
 
-// logsdb returns the settings of an index of that mode.
+// logsdb returns the settings of an index of the mode logsdb.
 func (l *lab) logsdb() string {
 	const mode = `"mode":"logsdb"`
 	if strings.HasPrefix(l.node.Version, "9") {
@@ -249,7 +249,7 @@ func (l *lab) logsdb() string {
 	return mode
 }
 
-// synthesize makes one index.
+// synthesize creates one index with its documents.
 func (l *lab) synthesize(ctx context.Context, x synthesized) error {
 	body := fmt.Sprintf(`{"settings":{"index":{"number_of_shards":1,"number_of_replicas":0,%s}},"mappings":{"dynamic":"false","properties":{%s}}}`, x.settings, x.properties)
 	err := l.steps(ctx, step{"PUT /" + x.name, body})
@@ -262,7 +262,7 @@ func (l *lab) synthesize(ctx context.Context, x synthesized) error {
 	return nil
 }
 
-// nestedTypesMapping is that of all samples below a nested object.
+// nestedTypesMapping returns the mapping of all samples below a nested object.
 func nestedTypesMapping() string {
 	return `,"top":{"type":"keyword"},"n":{"type":"nested","dynamic":"false","properties":{"@id":{"type":"long"},` + fields() + `}}`
 }
@@ -280,7 +280,7 @@ func seriesSources() []string {
 	return docs
 }
 
-// each indexes documents one by one, with and without ids of their own.
+// each indexes documents one by one, with and without ids.
 func (l *lab) each(ctx context.Context, index string, docs []string) error {
 	series := strings.HasSuffix(index, "series")
 	var b strings.Builder

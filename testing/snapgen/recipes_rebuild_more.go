@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// moreIndices are about types whose sources have forms of their own.
+// moreIndices returns indices of types whose synthetic sources have special forms.
 func (l *lab) moreIndices(standard, logs string) []synthesized {
 	const stamp = `"@timestamp":{"type":"date"},`
 	nine := strings.HasPrefix(l.node.Version, "9")
@@ -118,7 +118,7 @@ var nestedSources = []string{
 	`{"n":{},"@timestamp":1700000000009}`,
 }
 
-// nestedLarge returns documents whose nested ones fill several chunks of stored fields.
+// nestedLarge returns documents whose nested documents fill several chunks of stored fields.
 func nestedLarge() []string {
 	var docs []string
 	for i := range 3 {

@@ -30,14 +30,14 @@ func remoteRecipes() []recipe {
 	return all
 }
 
-// shallow boots a node that keeps its segments in the folder of the repository, and takes snapshots that only
-// refer to them: two, with deletions and merges in between, so that commits have to be told apart.
+// shallow boots a node with its remote store in the directory of the repository, and takes two shallow snapshots. Deletions and
+// merges in between make their commits differ.
 func (l *lab) shallow(ctx context.Context, version string, opts ...cluster.Option) error {
-	beside, err := l.beside()
+	scratch, err := l.scratchRepo()
 	if err != nil {
 		return err
 	}
-	if err := l.boot(ctx, version, append(opts, remoteStore(l.repo(), beside, beside)...)...); err != nil {
+	if err := l.boot(ctx, version, append(opts, remoteStore(l.repo(), scratch, scratch)...)...); err != nil {
 		return err
 	}
 	if err := l.register(ctx, map[string]any{"remote_store_index_shallow_copy": true}); err != nil {
@@ -46,13 +46,13 @@ func (l *lab) shallow(ctx context.Context, version string, opts ...cluster.Optio
 	return l.twoSnapshots(ctx, l.take)
 }
 
-// pinned is shallow with snapshots of the second kind, which list nothing of their shards. The translog shares the repository, too.
+// pinned is like shallow, with snapshots that pin a timestamp and list no shards (shallow v2). The translog is in the repository, too.
 func (l *lab) pinned(ctx context.Context, version string) error {
-	beside, err := l.beside()
+	scratch, err := l.scratchRepo()
 	if err != nil {
 		return err
 	}
-	opts := append(remoteStore(l.repo(), l.repo(), beside), cluster.Setting("cluster.remote_store.pinned_timestamps.enabled", "true"))
+	opts := append(remoteStore(l.repo(), l.repo(), scratch), cluster.Setting("cluster.remote_store.pinned_timestamps.enabled", "true"))
 	if err := l.boot(ctx, version, opts...); err != nil {
 		return err
 	}
@@ -62,9 +62,9 @@ func (l *lab) pinned(ctx context.Context, version string) error {
 	return l.twoSnapshots(ctx, l.takeAll)
 }
 
-// beside makes a folder for a repository that is not kept.
-func (l *lab) beside() (string, error) {
-	dir := filepath.Join(l.dir, "beside")
+// scratchRepo creates a directory for a repository that is not kept.
+func (l *lab) scratchRepo() (string, error) {
+	dir := filepath.Join(l.dir, "scratch")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return "", err
 	}
@@ -74,7 +74,7 @@ func (l *lab) beside() (string, error) {
 	return dir, nil
 }
 
-// remoteStore makes a node keep segments, translog and cluster state in folders.
+// remoteStore returns options for a node whose segments, translog and cluster state are in directories.
 func remoteStore(segments, translog, state string) (opts []cluster.Option) {
 	const attr = "node.attr.remote_store."
 	for name, dir := range map[string]string{"segment": segments, "translog": translog, "state": state} {
@@ -84,7 +84,7 @@ func remoteStore(segments, translog, state string) (opts []cluster.Option) {
 	return opts
 }
 
-// twoSnapshots indexes and deletes documents before each of two snapshots.
+// twoSnapshots takes two snapshots, and indexes and deletes documents before each.
 func (l *lab) twoSnapshots(ctx context.Context, take func(ctx context.Context, name, indices string) error) error {
 	if err := l.create(ctx, "remote", `"number_of_shards":2`, plain); err != nil {
 		return err

@@ -30,7 +30,7 @@ func sourceRecipes() []recipe {
 	})
 }
 
-// binaryValues are documents that are indexed in other formats than JSON.
+// binaryValues are documents to be indexed in formats other than JSON.
 var binaryValues = []string{
 	`{"n":1}`, `{}`, `{"n":-1,"raw":{"text":"ü😀 \" \\ \n\t","empty":"","list":[1,-2,3.5,true,false,null,[],{}]}}`,
 	`{"n":2,"raw":{"long":9223372036854775807,"min":-9223372036854775808,"int":2147483647,"double":0.1,"small":1.0E-7,"big":1.7976931348623157E308}}`,
@@ -38,7 +38,7 @@ var binaryValues = []string{
 	`{"n":5,"raw":{"` + strings.Repeat("k", 70) + `":"` + strings.Repeat("v", 70) + `","ключ":"значение"}}`,
 }
 
-// sources fills one index with sources in other formats, and one with sources in JSON as people write it by hand.
+// sources fills one index with sources in other formats, and one with hand-written JSON.
 func (l *lab) sources(ctx context.Context) error {
 	if err := l.register(ctx, nil); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (l *lab) sources(ctx context.Context) error {
 	return l.snapshot(ctx, "snap1", "", "SUCCESS", false)
 }
 
-// binary indexes each value in each format. The cluster itself converts: it answers in the format it is asked for.
+// binary indexes each value in each format. The cluster itself converts it: it answers in the requested format.
 func (l *lab) binary(ctx context.Context) error {
 	if err := l.create(ctx, "convert", `"number_of_shards":1`, plain); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (l *lab) binary(ctx context.Context) error {
 	return l.steps(ctx, step{"DELETE /convert", ""}, step{"POST /binary/_refresh", ""})
 }
 
-// sourcePath is where a node answers with the source alone.
+// sourcePath returns the API path of a document's source.
 func (l *lab) sourcePath(index, id string) string {
 	if l.typed() {
 		return l.docPath(index, id) + "/_source"
@@ -95,11 +95,11 @@ func (l *lab) sourcePath(index, id string) string {
 	return "/" + index + "/_source/" + id
 }
 
-// written is a source as a person wrote it, and the line that has to arrive.
+// written is a hand-written source, and the line that has to arrive.
 type written struct{ source, line string }
 
-// handWritten lists what clusters accept beyond plain JSON. The rule for a line: breaks outside of strings go, a // comment
-// goes with its break, a /* */ comment stays and its breaks become blanks.
+// handWritten lists sources that clusters accept though they are not strict JSON. In the line, line breaks outside of strings are
+// removed, // comments are removed with their line break, and line breaks in /* */ comments become blanks.
 var handWritten = []written{
 	{"{\"n\":1}", "{\"n\":1}"},
 	{"{\n  \"n\" : 2\n}\n", "{  \"n\" : 2}"},
@@ -115,7 +115,7 @@ var handWritten = []written{
 	{"{\"n\":12,\"raw\":{\"q\":\"\\\"// still \\\\\"}}// end\n", "{\"n\":12,\"raw\":{\"q\":\"\\\"// still \\\\\"}}"},
 }
 
-// byHand indexes hand-written sources and gives their truth: the line where a source has comments.
+// byHand indexes hand-written sources and returns their truth: lines, if a source has comments.
 func (l *lab) byHand(ctx context.Context) ([]document, error) {
 	var docs []document
 	for i, w := range handWritten {

@@ -29,7 +29,7 @@ func stateRecipes() []recipe {
 	return all
 }
 
-// partial loses the data of one shard and then takes a snapshot with and one without the permission to be partial.
+// partial removes the data of one shard, then takes two snapshots: one that may be partial, and one that may not.
 func (l *lab) partial(ctx context.Context, version string) error {
 	if err := l.boot(ctx, version); err != nil {
 		return err
@@ -59,11 +59,11 @@ func (l *lab) partial(ctx context.Context, version string) error {
 	if err := os.RemoveAll(lost[0]); err != nil {
 		return err
 	}
-	const left = 3 // two shards of wounded, one of whole
+	const left = 3 // two shards of the index wounded, one of whole
 	if err := l.bootWounded(ctx, version, left); err != nil {
 		return err
 	}
-	// No node fits, so none of its shards ever starts.
+	// No node matches, so its shards never start.
 	nowhere := `{"settings":{"number_of_shards":2,"number_of_replicas":0,"routing.allocation.require._name":"nobody"}}`
 	if err := l.put(ctx, http.MethodPut, "/absent?wait_for_active_shards=0&timeout=1s", nowhere); err != nil {
 		return err
@@ -79,7 +79,7 @@ func (l *lab) partial(ctx context.Context, version string) error {
 	if err := l.snapshot(ctx, "partial", "", "PARTIAL", true); err != nil {
 		return err
 	}
-	// Up to 6 a snapshot that must not be partial is recorded as FAILED; later versions refuse to begin it.
+	// Up to 6, a snapshot that may not be partial is recorded as FAILED; later versions refuse to start it.
 	if l.typed() {
 		l.truths["failed"] = nil
 		return l.snapshot(ctx, "failed", "", "FAILED", false)

@@ -84,7 +84,7 @@ func (l *lab) stored(ctx context.Context, version string, settings map[string]an
 	return l.take(ctx, "snap1", "")
 }
 
-// noise is text that hardly compresses.
+// noise returns text that hardly compresses.
 func noise(n int) string {
 	r := rand.New(rand.NewPCG(5, 5))
 	b := make([]byte, n)
@@ -94,7 +94,7 @@ func noise(n int) string {
 	return string(b)
 }
 
-// manyChunks merges documents that are each larger than a chunk, but compress to next to nothing, into one segment.
+// manyChunks merges documents into one segment that are each larger than a chunk but compress well.
 func (l *lab) manyChunks(ctx context.Context, version string) error {
 	const documents = 1_300
 	size := 17 << 10 // LZ4 chunks hold 16 KiB up to Lucene 8.6,
@@ -110,9 +110,9 @@ func (l *lab) manyChunks(ctx context.Context, version string) error {
 	if err := l.create(ctx, "chunks", `"number_of_shards":1,"refresh_interval":-1`, plain); err != nil {
 		return err
 	}
-	for begin := 0; begin < documents; begin += 50 {
+	for start := 0; start < documents; start += 50 {
 		var x body
-		for i := begin; i < begin+50; i++ {
+		for i := start; i < start+50; i++ {
 			unit := fmt.Sprintf("%04d ", i)
 			x.index(strconv.Itoa(i), fmt.Sprintf(`{"n":%d,"raw":{"text":%q}}`, i, strings.Repeat(unit, size/len(unit))))
 		}

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// switchedOffRecipes make indices whose mappings switch sources off or filter them. What was sent is kept, too: the
-// clusters have no answer.
+// switchedOffRecipes make indices whose mappings disable or filter _source. The sent documents are kept, too, since the
+// clusters do not return them.
 func switchedOffRecipes() []recipe {
 	var all []recipe
 	for _, version := range []string{"2.4.6", "6.8.23", "7.10.2"} {
 		all = append(all, recipe{
 			name: version + "-switched-off", holds: "sources that are switched off or filtered: every field type of the server; the truth is what was sent",
-			onDemand: true, // kept beside the package that reads it: -out rfs/source/rebuild/testdata
+			onDemand: true, // kept with the package that reads it: -out rfs/source/rebuild/testdata
 			make:     func(ctx context.Context, l *lab) error { return makeSwitchedOff(ctx, l, version) },
 		})
 	}
@@ -29,7 +29,7 @@ func switchedOffRecipes() []recipe {
 type offSample struct {
 	name, params string
 	values       []string // JSON
-	column       bool     // doc values can be asked for
+	column       bool     // it can have doc values
 	store        bool     // it can be stored
 }
 
@@ -93,7 +93,7 @@ func offSamples(version string) []offSample {
 	return all
 }
 
-// variants are the names and parameters of a sample as it is, stored alone, and with neither.
+// variants returns the names and parameters of a sample: by default, only stored, and with neither.
 func (s offSample) variants() map[string]string {
 	all := map[string]string{}
 	params := s.params
@@ -113,7 +113,7 @@ func (s offSample) variants() map[string]string {
 	return all
 }
 
-// offTypes are the mapping of all samples and documents that hold each in one form.
+// offTypes returns the mapping of all samples, and documents with one form of each.
 func offTypes(version string) (properties string, docs []string) {
 	var fields []string
 	forms := []func(s offSample) string{
@@ -152,7 +152,7 @@ type offIndex struct {
 
 func offIndices(version string) []offIndex {
 	off, excludes := `{"enabled":false}`, `{"excludes":["body","meta.secret","list.hidden","gone.*","lost"]}`
-	if strings.HasPrefix(version, "os") { // else a copy is kept for recoveries until a merge
+	if strings.HasPrefix(version, "os") { // otherwise a copy is kept for recoveries until a merge
 		off = `{"enabled":false,"recovery_source_enabled":false}`
 		excludes = strings.TrimSuffix(excludes, "}") + `,"recovery_source_enabled":false}`
 	}
@@ -192,7 +192,7 @@ func offIndices(version string) []offIndex {
 	}
 }
 
-// makeSwitchedOff makes the indices of one version; merges remove what the cluster keeps for recoveries.
+// makeSwitchedOff creates the indices of one version. Merges remove the sources that the cluster keeps for recoveries.
 func makeSwitchedOff(ctx context.Context, l *lab, version string) error {
 	if err := l.boot(ctx, version); err != nil {
 		return err
@@ -236,7 +236,7 @@ func makeSwitchedOff(ctx context.Context, l *lab, version string) error {
 	return l.snapshot(ctx, "snap1", "", "SUCCESS", false)
 }
 
-// unrecoverable merges all segments of each index into one, which removes what was kept for recoveries.
+// unrecoverable merges all segments of each index into one, which removes the sources kept for recoveries.
 func (l *lab) unrecoverable(ctx context.Context) error {
 	if err := l.put(ctx, http.MethodPost, "/_flush?force=true", nil); err != nil {
 		return err

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// typeRecipes make synthetic sources of the types whose modules have no published artifact. The node has to have them (DESIGN.md).
+// typeRecipes make synthetic sources of types whose modules have no published artifact. They need a node with these types (DESIGN.md).
 func typeRecipes() []recipe {
 	var all []recipe
 	for _, version := range []string{"8.19.21", "9.5.3"} {
 		all = append(all, recipe{
 			name: version + "-types", holds: "synthetic sources: field types of modules that are not published",
-			onDemand: true, // beside the package that reads it: -out rfs/source/rebuild/testdata
+			onDemand: true, // kept with the package that reads it: -out rfs/source/rebuild/testdata
 			make:     func(ctx context.Context, l *lab) error { return makeTypes(ctx, l, version) },
 		})
 	}
@@ -29,7 +29,7 @@ const typesMapping = `"message":{"type":"match_only_text"},"message_keyword":{"t
 "histogram":{"type":"histogram","ignore_malformed":true},"rank":{"type":"rank_feature"},"ranks":{"type":"rank_features"},
 "area":{"type":"geo_shape","ignore_malformed":true}`
 
-// typesMembers are what documents hold of these fields.
+// typesMembers are the members of documents with these types.
 var typesMembers = []string{
 	`"message":"The quick 😀","message_keyword":"zeta","message_above":"short","text_message":"one","keyword_message":"two"`,
 	`"message":["b\tq\"\\/","ü\u0001","a","b😀",5,true,null],"message_keyword":["zeta","alpha","zeta","b😀"],"message_above":["longer than eight 😀","z","a","z"]`,
@@ -60,7 +60,7 @@ var typesMembers = []string{
 	`"area":{"type":"LineString","coordinates":[[-77.03653,38.897676],[-77.009051,38.889939]],"extra":null}`,
 }
 
-// typesSources are documents with the members; more stands before them.
+// typesSources returns documents with the members; more precedes them.
 func typesSources(more string) []string {
 	docs := []string{`{"@timestamp":1` + more + `}`}
 	for i, m := range typesMembers {
@@ -69,7 +69,7 @@ func typesSources(more string) []string {
 	return docs
 }
 
-// nestedTypesSources are documents with the members in nested objects.
+// nestedTypesSources returns documents with the members in nested objects.
 func nestedTypesSources() []string {
 	var docs []string
 	for i, m := range typesMembers {
@@ -78,7 +78,7 @@ func nestedTypesSources() []string {
 	return docs
 }
 
-// countedSources are documents that stand for several, as those of a downsampled index do.
+// countedSources returns documents that represent several (_doc_count), as in a downsampled index.
 func countedSources(more string) []string {
 	var docs []string
 	for i, count := range []string{"", `,"_doc_count":2`, `,"_doc_count":1`, `,"_doc_count":2147483647`, ""} {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// vectorRecipes make indices with indexed vectors, which lie in files of their own, and with sparse ones.
+// vectorRecipes make indices with indexed vectors, which Lucene keeps in separate files, and with sparse ones.
 func vectorRecipes() []recipe {
 	var all []recipe
 	for _, version := range []string{"8.6.2", "8.11.4"} {
@@ -21,7 +21,7 @@ func vectorRecipes() []recipe {
 	for _, version := range []string{"8.19.21", "9.5.3"} {
 		all = append(all, recipe{
 			name: version + "-indexed-vectors", holds: "indexed dense vectors in every format, sparse ones; sources synthetic, and stored without vectors",
-			onDemand: true, // kept beside the package that reads it: -out rfs/source/rebuild/testdata
+			onDemand: true, // kept with the package that reads it: -out rfs/source/rebuild/testdata
 			make:     func(ctx context.Context, l *lab) error { return makeVectors(ctx, l, version) },
 		})
 	}
@@ -40,7 +40,7 @@ func vectorRecipes() []recipe {
 				}
 				var b body
 				for n := range 20 {
-					if name == "vec" { // the node writes it anew without the indexed vector
+					if name == "vec" { // the node stores the source without the indexed vector
 						l.stripped = append(l.stripped, document{Index: name, ID: fmt.Sprintf("v%d", n),
 							Line: fmt.Sprintf(`{"title":%q,"v":[%d,0.5,-1.25,3],"nest":{"a":%d}}`, words(uint64(n), 3), n, n)})
 					}
@@ -58,7 +58,7 @@ func vectorRecipes() []recipe {
 	})
 }
 
-// keptVectors are one vector that is indexed and one that is not: only the first is left out of sources.
+// keptVectors is a mapping with an indexed vector, which stored sources lack, and with one that is not indexed.
 const keptVectors = `"title":{"type":"text"},"v":{"type":"dense_vector","dims":4,"index":false},"nest":{"properties":{"a":{"type":"long"}}},
 "h":{"type":"dense_vector","dims":4,"index":true,"similarity":"cosine","index_options":{"type":"int8_hnsw","m":16,"ef_construction":100}}`
 
@@ -66,10 +66,10 @@ const keptVectors = `"title":{"type":"text"},"v":{"type":"dense_vector","dims":4
 type denseField struct {
 	name, params string
 	dims         int
-	bytes, unit  bool // numbers are bytes; the length is 1
+	bytes, unit  bool // elements are bytes; the norm is 1
 }
 
-// denseFields are one field of each element type, similarity and format that the node accepts.
+// denseFields returns a field of each element type, similarity and format of the version.
 func denseFields(nine bool) []denseField {
 	options := func(s string) string { return `"index_options":{"type":"` + s + `"}` }
 	all := []denseField{
@@ -95,7 +95,7 @@ func denseFields(nine bool) []denseField {
 	return all
 }
 
-// value is a vector of the field, another one for each seed.
+// value returns a vector of the field as JSON; it depends on the seed.
 func (f denseField) value(seed int) string {
 	n := f.dims
 	if strings.HasPrefix(f.name, "bit") {
@@ -123,7 +123,7 @@ func denseMapping(fields []denseField) string {
 	return strings.Join(all, ",")
 }
 
-// denseSources are documents with all vectors, with some, and with none.
+// denseSources returns documents with all vectors, with some, and with none.
 func denseSources(fields []denseField) []string {
 	var docs []string
 	for n := range 24 {
@@ -157,7 +157,7 @@ var vectorObjectSources = []string{
 	`{"unmapped":{"a":[1,2]},"b":[7,8]}`, `{"a":[1,2]}`, `{"s":{"t":1}}`,
 }
 
-// vectorPlaceless are documents of which a node of 9.5 fails to answer the source with vectors: their place is not known.
+// vectorPlaceless are documents whose source with vectors a node of 9.5 fails to return, since it does not know the vectors' paths.
 var vectorPlaceless = []string{
 	`{"o":[{"k":"a"},{"v":[1,2]}],"@timestamp":4}`, `{"o":[{"k":"a"},{"k":"b","v":[1,2]},{"k":"c"}],"@timestamp":12}`, `{"k":"none","@timestamp":13}`,
 }
@@ -174,7 +174,7 @@ var vectorNestedSources = []string{
 	`{"n":[{"t":"p"},{"t":"q"}],"@timestamp":8}`,
 }
 
-// makeVectors makes the indices of one version.
+// makeVectors creates the indices of one version.
 func makeVectors(ctx context.Context, l *lab, version string) error {
 	if err := l.boot(ctx, version); err != nil {
 		return err
@@ -204,7 +204,7 @@ func makeVectors(ctx context.Context, l *lab, version string) error {
 	}
 	if nine {
 		indices = append(indices, synthesized{"placeless-stored", "", objects, vectorPlaceless})
-	} else { // a node of 9.5.3 does not end the refresh of the second
+	} else { // on 9.5.3 the refresh of a second segment never ends
 		indices = append(indices, synthesized{"dense-logsdb", logs, dense, denseSources(fields)})
 	}
 	for _, x := range indices {
@@ -235,8 +235,8 @@ func makeVectors(ctx context.Context, l *lab, version string) error {
 	return l.askEach(ctx, l.truths["snap1"])
 }
 
-// askEach asks for each document by itself: searches of 8.19 answer with vectors of other documents and segments, since they share what
-// they rebuild them with.
+// askEach requests each document separately: searches of 8.19 return vectors of other documents and segments, since they share the
+// state of the reconstruction.
 func (l *lab) askEach(ctx context.Context, docs []document) error {
 	for i, d := range docs {
 		var answer document

@@ -18,7 +18,7 @@ import (
 	"github.com/rfsd/rfsd/testing/truth"
 )
 
-// document is one line of a truth.
+// document is a line of a truth: a document as the cluster returned it.
 type document struct {
 	Index   string          `json:"_index"`
 	Type    string          `json:"_type,omitempty"`
@@ -26,11 +26,11 @@ type document struct {
 	Routing string          `json:"_routing,omitempty"`
 	Parent  string          `json:"_parent,omitempty"`
 	Source  json.RawMessage `json:"_source,omitempty"`
-	// Line is the exact source line where it is no plain JSON, because of comments that clusters accept.
+	// Line is the exact source line if it is not plain JSON because of comments, which clusters accept.
 	Line string `json:"_line,omitempty"`
 }
 
-// hit is a document in an answer; 1.x and 2.x may put routing and parent under fields.
+// hit is a document of a search response; 1.x and 2.x may return routing and parent in fields.
 type hit struct {
 	document
 	Fields struct {
@@ -46,8 +46,8 @@ type page struct {
 	}
 }
 
-// dump reads every live document that was refreshed of the indices ("" for all open ones) through the search API, with the raw bytes of
-// its source. Line breaks and blanks outside of strings are removed where a source holds line breaks.
+// dump returns all refreshed live documents of the indices ("": of all open ones) from the search API, with the raw bytes of their
+// sources. From sources with line breaks, blanks and line breaks outside of strings are removed.
 func (l *lab) dump(ctx context.Context, indices string) ([]document, error) {
 	if indices == "" {
 		indices = "_all"
@@ -93,7 +93,7 @@ func tidy(h hit) document {
 	return d
 }
 
-// keep moves the repository, the truths and the accounts to out, replacing an older make of the same fixture.
+// keep moves the repository, the truths and the accounts to out, and replaces an older version of the fixture.
 func (l *lab) keep(out string) error {
 	if err := l.stop(); err != nil {
 		return err
@@ -141,10 +141,10 @@ func (l *lab) keep(out string) error {
 	return errors.Join(errs...)
 }
 
-// writeTruth writes documents as compressed lines; the bytes of a source are kept as they are.
+// writeTruth writes documents as gzipped lines; the bytes of sources stay unchanged.
 func writeTruth(file string, docs []document) error { return writeLines(file, docs, document.line) }
 
-// writeStored writes stored sources as compressed lines.
+// writeStored writes stored sources as gzipped lines.
 func writeStored(file string, docs []document) error {
 	return writeLines(file, docs, func(d document) ([]byte, error) {
 		line, err := json.Marshal(map[string]string{"_index": d.Index, "_id": d.ID, "_stored": d.Line})
@@ -173,7 +173,7 @@ func writeLines(file string, docs []document, of func(document) ([]byte, error))
 	return os.WriteFile(file, b.Bytes(), 0o644)
 }
 
-// line writes the document without touching its source: the JSON encoder would compact it.
+// line returns the document as a JSON line with its source unchanged; the JSON encoder would compact it.
 func (d document) line() ([]byte, error) {
 	source := d.Source
 	d.Source = nil
