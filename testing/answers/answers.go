@@ -1,5 +1,5 @@
-// Package answers asks clusters about every field of an index, so that what a source answers can be compared with what the
-// target of a migration does.
+// Package answers sends searches of every field of an index to clusters, to compare the answers of a source with the answers of the
+// target of a migration.
 package answers
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/rfsd/rfsd/testing/rest"
 )
 
-// Search is one search and what a cluster answers to it: ids in order of the alphabet, and aggregations with sorted keys and
-// numbers of 12 digits (sums depend on the order of documents).
+// Search is a search and a cluster's answer: sorted ids, and aggregations with sorted keys and numbers rounded to 12 digits (sums
+// depend on the order of documents).
 type Search struct {
 	Index        string          `json:"index"`
 	Body         json.RawMessage `json:"body"`
@@ -26,10 +26,10 @@ type Search struct {
 	Aggregations json.RawMessage `json:"aggregations,omitempty"`
 }
 
-// most bounds the searches of one request.
+// most is the maximum number of searches in a request.
 const most = 200
 
-// Ask returns the searches with the answers of a cluster. A search that the cluster refuses is an error.
+// Ask returns the searches with the answers of a cluster, or an error if the cluster refuses a search.
 func Ask(ctx context.Context, c rest.Client, all []Search) ([]Search, error) {
 	answered, refused, err := ask(ctx, c, all)
 	if err == nil && len(refused) > 0 {
@@ -38,7 +38,7 @@ func Ask(ctx context.Context, c rest.Client, all []Search) ([]Search, error) {
 	return answered, err
 }
 
-// ask returns the searches that are answered, and why the others are not.
+// ask returns the answered searches, and the errors of the others.
 func ask(ctx context.Context, c rest.Client, all []Search) (answered []Search, refused []error, err error) {
 	for part := range slices.Chunk(all, most) {
 		var body bytes.Buffer
@@ -105,7 +105,7 @@ func rounded(v any) any {
 		if err != nil || !strings.ContainsAny(v.String(), ".eE") {
 			return v
 		}
-		if f == 0 { // of either sign
+		if f == 0 { // -0 is 0
 			return json.Number("0")
 		}
 		return json.Number(strconv.FormatFloat(f, 'e', 11, 64))
@@ -121,7 +121,7 @@ func rounded(v any) any {
 	return v
 }
 
-// Differ returns where answers are not those of the source, one line each.
+// Differ returns the differences between the answers of target and source, one line each.
 func Differ(source, target []Search) (faults []string) {
 	if len(source) != len(target) {
 		return []string{fmt.Sprintf("%d answers, want %d", len(target), len(source))}
@@ -138,7 +138,7 @@ func Differ(source, target []Search) (faults []string) {
 	return faults
 }
 
-// Load reads answers that Save wrote.
+// Load reads the answers of a file that Save wrote.
 func Load(file string) (all []Search, err error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {

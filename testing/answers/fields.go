@@ -11,9 +11,9 @@ import (
 	"github.com/rfsd/rfsd/testing/rest"
 )
 
-// Record asks a cluster about every field of an index and returns its answers: which documents have the field, how many
-// values and which ones, what lies on each day, and which documents have the first value, the last, and those between. What the
-// source itself refuses (aggregations of counters) is left out.
+// Record sends searches of every field of an index to a cluster and returns the answers: the documents with the field, the number of
+// values and the values, counts by day, and the documents with the first value, with the last, and with values in between. Searches
+// that the source itself refuses (aggregations of counters) are left out.
 func Record(ctx context.Context, c rest.Client, index string) ([]Search, error) {
 	var answer map[string]struct {
 		Mappings field
@@ -37,7 +37,7 @@ func Record(ctx context.Context, c rest.Client, index string) ([]Search, error) 
 type field struct {
 	Type       string           `json:"type"`
 	Format     string           `json:"format"`
-	DocValues  json.RawMessage  `json:"doc_values"` // a boolean, or an object that says how they lie
+	DocValues  json.RawMessage  `json:"doc_values"` // a boolean, or an object with their parameters
 	Metric     string           `json:"time_series_metric"`
 	Properties map[string]field `json:"properties"`
 	Fields     map[string]field `json:"fields"`
@@ -45,7 +45,7 @@ type field struct {
 	nested     string // the path of the innermost nested object
 }
 
-// leaves returns the fields below f in order of their paths.
+// leaves returns the fields below f, sorted by path.
 func (f field) leaves() (all []field) {
 	nested := f.nested
 	if f.Type == "nested" {
@@ -61,13 +61,13 @@ func (f field) leaves() (all []field) {
 	return all
 }
 
-// aggregations returns those that the type of a field has as members of an object; known is false for a type that has none.
+// aggregations returns the aggregations of the field's type, as members of a JSON object; known is false for a type without any.
 func (f field) aggregations() (members string, known bool) {
 	const values = `"terms":{"terms":{"field":%[1]q,"size":100,"order":{"_key":"asc"}}},"cardinality":{"cardinality":{"field":%[1]q}},"count":{"value_count":{"field":%[1]q}}`
 	switch f.Type {
 	case "long", "integer", "short", "byte", "double", "float", "half_float", "unsigned_long", "scaled_float":
 		members = fmt.Sprintf(values+`,"stats":{"stats":{"field":%[1]q}}`, f.path)
-		if f.path == "place" || f.path == "g" { // not negative; other digests differ from version to version
+		if f.path == "place" || f.path == "g" { // not negative; percentiles of other fields differ from version to version
 			members += fmt.Sprintf(`,"percentiles":{"percentiles":{"field":%q,"hdr":{"number_of_significant_value_digits":3}}}`, f.path)
 		}
 	case "date", "date_nanos":
@@ -85,10 +85,10 @@ func (f field) aggregations() (members string, known bool) {
 	return members, true
 }
 
-// words are what analyzed text is searched for.
+// words are the search terms for analyzed text.
 var words = []string{"quick", "zeta", "alpha", "text"}
 
-// ofFields asks which documents have each field, and for its values.
+// ofFields returns searches for the documents with each field, and for its values.
 func ofFields(index string, mapping field) []Search {
 	all := []Search{{Index: index, Body: json.RawMessage(`{"size":1000,"_source":false,"query":{"match_all":{}}}`)}}
 	for _, f := range mapping.leaves() {
@@ -106,7 +106,7 @@ func ofFields(index string, mapping field) []Search {
 	return all
 }
 
-// search returns the body of a search for the field, in its nested object where it lies in one.
+// search returns the body of a search of the field, within its nested object if it is in one.
 func (f field) search(query, aggregations string) json.RawMessage {
 	if aggregations != "" {
 		aggregations = `,"aggs":{` + aggregations + `}`
@@ -120,10 +120,10 @@ func (f field) search(query, aggregations string) json.RawMessage {
 	return json.RawMessage(fmt.Sprintf(`{"size":1000,"_source":false,"query":%s%s}`, query, aggregations))
 }
 
-// exists is the query of ofFields, as it is read again.
+// exists decodes a query of ofFields.
 type exists struct{ Exists struct{ Field string } }
 
-// buckets are the values that ofFields found.
+// buckets decodes the values in an answer to a search of ofFields.
 type buckets struct {
 	Terms struct {
 		Buckets []struct {
@@ -133,7 +133,7 @@ type buckets struct {
 	}
 }
 
-// ofValues asks for the first and the last of the values that were found, and for what lies between them.
+// ofValues returns searches for the first and the last of the found values, and for the range between them.
 func ofValues(found []Search) (all []Search, err error) {
 	for _, s := range found {
 		if s.Aggregations == nil {

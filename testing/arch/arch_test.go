@@ -15,8 +15,8 @@ import (
 
 const module = "github.com/rfsd/rfsd/"
 
-// groups lists, for each group of rfs, the groups that its packages may import besides their own. The linter has a rule for each,
-// and narrower ones for single packages (.golangci.yml).
+// groups lists, for each group of rfs, the groups that its packages may import in addition to their own. The linter has a rule for
+// each group, and narrower rules for some packages (.golangci.yml).
 var groups = map[string][]string{
 	"base":         {},
 	"source":       {"base"},
@@ -28,7 +28,7 @@ var groups = map[string][]string{
 	"stream":       {"base", "source", "document", "coordination", "destination", "operation", "migration"},
 }
 
-// tops lists what the other top-level folders may import besides themselves. Everything may import rfs/base.
+// tops lists the imports that other top-level folders may have in addition to their own packages. All may import rfs/base.
 var tops = map[string][]string{
 	"gossip":  {"rfs/coordination"},
 	"store":   {},

@@ -21,7 +21,7 @@ const root = "../.."
 // page is a Markdown file of the project; name is relative to the root, with slashes.
 type page struct{ name, text string }
 
-// tree is what documents may refer to.
+// tree has the names that documents may refer to.
 type tree struct {
 	files map[string]bool // files and folders, relative to the root
 	tests map[string]bool // names of Test, Fuzz and Benchmark functions
@@ -29,7 +29,7 @@ type tree struct {
 
 var function = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
 
-// ignored returns the patterns of .gitignore at the top of a checkout: what programs and tests leave behind there.
+// ignored returns the patterns of .gitignore at the root of a checkout, which match the output of programs and tests.
 func ignored(t *testing.T, root string) []string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(root, ".gitignore"))
@@ -50,7 +50,7 @@ func ignores(patterns []string, relative string) bool {
 	})
 }
 
-// readTree returns the documents and the files of a checkout, without .git and what git ignores.
+// readTree returns the documents and the files of a checkout, without .git and files that git ignores.
 func readTree(t *testing.T, root string) ([]page, tree) {
 	t.Helper()
 	var pages []page
@@ -108,9 +108,9 @@ var (
 	link     = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	heading  = regexp.MustCompile(`(?m)^#+ +(.+)$`)
 	nameTest = regexp.MustCompile(`\b((?:Test|Fuzz|Benchmark)[A-Z]\w+)(…?)`)
-	// named is a path of the project: its first part is a folder of the root, or a name that ends like a source or a page.
+	// named is a path of the project: its first part is a folder of the root, or a name with the extension of a source or a page.
 	named = regexp.MustCompile(`(?:[\w.*-]+/)+[\w.*{},-]*|[\w*-]+\.(?:go|md)\b`)
-	// placeholder is a part in capitals that is no page, such as NAME.
+	// placeholder is a part in capitals that is not a page, such as NAME.
 	placeholder = regexp.MustCompile(`(?:^|/)[A-Z]{3,}(?:$|/|\.(?:[^m]|m[^d]))`)
 )
 
@@ -156,8 +156,8 @@ func anchors(text string) []string {
 	return all
 }
 
-// missingPaths reports files and folders of the project that the page names but that are not there. A path counts from the
-// root or from the page's own folder; it is one of the project when its first part is there.
+// missingPaths reports files and folders of the project that the page names but that do not exist. Paths are relative to the root
+// or to the page's folder, and belong to the project if their first part exists.
 func missingPaths(p page, all tree) []string {
 	var bad []string
 	dir := path.Dir(p.name)
@@ -195,7 +195,7 @@ func exists(all tree, pattern string) bool {
 	return false
 }
 
-// missingTests reports names of tests that no test file has; a name that ends with … is the beginning of one.
+// missingTests reports names of tests that no test file has; a name that ends with … is a prefix.
 func missingTests(p page, all tree) []string {
 	var bad []string
 	for _, m := range nameTest.FindAllStringSubmatch(p.text, -1) {
@@ -210,7 +210,7 @@ func missingTests(p page, all tree) []string {
 	return bad
 }
 
-// TestEachAssetNamesItsTest: the table of assets names for each what is allowed, what protects it, and a test.
+// TestEachAssetNamesItsTest checks that the table of assets names, for each, the permitted access, its protection and a test.
 func TestEachAssetNamesItsTest(t *testing.T) {
 	pages, _ := readTree(t, root)
 	rows := 0
@@ -237,8 +237,8 @@ func TestEachAssetNamesItsTest(t *testing.T) {
 
 var recordKind = regexp.MustCompile(`(?m)^\s*(?:const )?(?:[kK]ind[A-Z]\w*|\w*[rR]ecordKind|summaryKind|permitsKind|stateKind|incarnationID|nodesID) += "([a-z]+)"`)
 
-// TestEachKindOfRecordIsInTheTable: docs/SECURITY.md states of each kind of record that the program keeps what a writer of the control
-// index reaches by it, and names a test.
+// TestEachKindOfRecordIsInTheTable checks that docs/SECURITY.md states, for each kind of record, the power that it gives a writer of
+// the control index, and names a test.
 func TestEachKindOfRecordIsInTheTable(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs", "SECURITY.md"))
 	if err != nil {
@@ -280,7 +280,7 @@ func TestEachKindOfRecordIsInTheTable(t *testing.T) {
 	}
 }
 
-// TestReadTree_LeavesOutWhatTheQuickStartWrote: the commands of the README write into the checkout in which the tests run.
+// TestReadTree_LeavesOutWhatTheQuickStartWrote checks that output of the README's commands in the checkout is ignored.
 func TestReadTree_LeavesOutWhatTheQuickStartWrote(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"out/orders/part.ndjson", "rfsd-failed/default/x", "bin/rfsd", "dist/out/a", "docs/out/A.md", "rfs/a.go", "rfs/a.test", ".git/HEAD"} {

@@ -14,7 +14,7 @@ import (
 // writers are the calls that follow links, or write under names that can be guessed.
 var writers = regexp.MustCompile(`\bos\.(OpenFile|Create|WriteFile|Rename|Mkdir|MkdirAll|Chown|Chmod|Truncate|Symlink|Link)\(`)
 
-// exempt are files that may use them, and why.
+// exempt are the files that may use writers, with the reasons.
 var exempt = map[string]string{
 	"daemon/api/api.go":               "sets who may use a socket that it has just made",
 	"rfs/destination/failed/files.go": "opens the null device",

@@ -15,7 +15,7 @@ import (
 // logCalls are the functions of log/slog that take keys and values.
 var logCalls = []string{"With", "Debug", "Info", "Warn", "Error", "DebugContext", "InfoContext", "WarnContext", "ErrorContext", "Log"}
 
-// bareItems returns the positions of log calls that hold the id of an item and do not name before it what it is.
+// bareItems returns the positions of log calls that have the id of an item without naming its index and shard, or the subject, before it.
 func bareItems(set *token.FileSet, file *ast.File) (bare []string) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
@@ -58,7 +58,7 @@ func TestLogLinesNameWhatAnItemIs(t *testing.T) {
 			}
 			found++
 			for _, at := range bareItems(set, file) {
-				t.Errorf("%s: an item's id stands alone; name index and shard, or the subject, before it", at)
+				t.Errorf("%s: an item's id alone; name index and shard, or the subject, before it", at)
 			}
 			return nil
 		})

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestTroubleshootingNamesRealMessages: each message of the page is in a string of a program.
+// TestTroubleshootingNamesRealMessages checks that each message of the page is in a string of a program.
 func TestTroubleshootingNamesRealMessages(t *testing.T) {
 	root := filepath.Join("..", "..")
 	var code strings.Builder

@@ -15,7 +15,7 @@ import (
 type figure struct {
 	Name     string  `json:"name"`
 	Measured string  `json:"measured"`
-	Beside   string  `json:"beside"`  // the limit measured in the same run; "" if the goal is one
+	Beside   string  `json:"beside"`  // the limit measured in the same run; "" if the goal is absolute
 	Value    float64 `json:"value"`   // value to compare with the goal
 	Goal     float64 `json:"goal"`    // 0: no goal
 	AtMost   bool    `json:"at_most"` // the goal is a maximum; otherwise a minimum

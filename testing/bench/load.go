@@ -235,7 +235,7 @@ func searchFigures(ctx context.Context, o options) ([]figure, error) {
 		p99s, rates := make([][]float64, len(kinds)), make([][]float64, len(kinds))
 		for range o.rounds {
 			for i, options := range kinds {
-				p99, rate, err := l.beside(ctx, options)
+				p99, rate, err := l.searchDuring(ctx, options)
 				if err != nil {
 					return nil, err
 				}
@@ -243,12 +243,12 @@ func searchFigures(ctx context.Context, o options) ([]figure, error) {
 			}
 		}
 		median := func(all []float64) float64 { slices.Sort(all); return all[len(all)/2] }
-		quiet, beside, limited := median(p99s[0]), median(p99s[1]), median(p99s[2])
+		quiet, loaded, limited := median(p99s[0]), median(p99s[1]), median(p99s[2])
 		return []figure{{
-			Name:     "searches beside a migration, excess of p99 with `--target-max-latency " + searchLatency + "`",
+			Name:     "searches during a migration, excess of p99 with `--target-max-latency " + searchLatency + "`",
 			Measured: fmt.Sprintf("p99 %.0f ms, %.1f MB/s", limited, median(rates[2])),
-			Beside:   fmt.Sprintf("without it %.0f ms, %.1f MB/s; quiet %.0f ms", beside, median(rates[1]), quiet),
-			Value:    (limited - quiet) / max(beside-quiet, 1), Goal: 0.5, AtMost: true,
+			Beside:   fmt.Sprintf("without it %.0f ms, %.1f MB/s; quiet %.0f ms", loaded, median(rates[1]), quiet),
+			Value:    (limited - quiet) / max(loaded-quiet, 1), Goal: 0.5, AtMost: true,
 		}}, nil
 	})
 }
@@ -279,8 +279,8 @@ func (l *pressed) makeSearched(ctx context.Context) error {
 	return l.node.JSON(ctx, http.MethodPost, "/"+searchIndex+"/_forcemerge?max_num_segments=1", nil, nil)
 }
 
-// beside searches while the source is migrated repeatedly with the options; nil: without load.
-func (l *pressed) beside(ctx context.Context, options []string) (p99, rate float64, err error) {
+// searchDuring searches while the source is migrated repeatedly with the options; nil: without load.
+func (l *pressed) searchDuring(ctx context.Context, options []string) (p99, rate float64, err error) {
 	var searched atomic.Bool
 	done := make(chan error, 1)
 	g, err := newGate(l.node.URL, &gate{})

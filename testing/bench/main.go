@@ -65,7 +65,7 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.target, "target", "2.19.4", "version of OpenSearch to migrate into, or none")
 	fs.StringVar(&o.targetURL, "target-url", "", "a running cluster to migrate into, instead of starting one; its index bench is deleted")
 	fs.BoolVar(&o.lucene, "lucene", true, "read the shards with Lucene, too (needs a JDK and Maven)")
-	fs.IntVar(&o.columns, "columns", 0, "read columns of doc values of so many documents beside Lucene, and nothing else")
+	fs.IntVar(&o.columns, "columns", 0, "only compare the reading of doc values of this many documents with Lucene")
 	fs.IntVar(&o.peers, "peers", 0, "index so many documents in Elasticsearch 7.10.2 and migrate them into OpenSearch by rfsd and by other programs, and nothing else")
 	fs.StringVar(&o.part, "part", "", "measure a part of the table of docs/PERFORMANCE.md, and nothing else: all, "+strings.Join(partNames(), ", "))
 	fs.StringVar(&o.only, "only", "", "of the parts sources and reading, the rows whose names start so (\"LZ4, 39 bytes\", \"DEFLATE\"), and keep no figures")

@@ -105,9 +105,9 @@ func readingFigures(ctx context.Context, o options) ([]figure, error) {
 			return all, errors.New(r.NotRun[0])
 		}
 		rate := func(seconds float64) float64 { return float64(r.Source.Bytes) / mega / seconds }
-		beside := fmt.Sprintf("Lucene %s: %.0f", r.version, rate(r.Lucene.CPUSeconds))
+		limit := fmt.Sprintf("Lucene %s: %.0f", r.version, rate(r.Lucene.CPUSeconds))
 		add := func(name string, x run, goal float64) {
-			all = append(all, figure{Name: c.name + ", " + name, Measured: fmt.Sprintf("%.0f MB per CPU second", rate(x.CPUSeconds)), Beside: beside,
+			all = append(all, figure{Name: c.name + ", " + name, Measured: fmt.Sprintf("%.0f MB per CPU second", rate(x.CPUSeconds)), Beside: limit,
 				Value: r.Lucene.CPUSeconds / x.CPUSeconds, Goal: goal})
 		}
 		add("`--discard`", r.Runs[1], c.whole)

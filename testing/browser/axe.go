@@ -25,7 +25,7 @@ const (
 // ErrNoAxe means that axe-core is not installed in the user's cache.
 var ErrNoAxe = errors.New("axe-core " + axeVersion + " is not installed; run testing/setup.sh")
 
-// Violation is a rule of axe-core that a page breaks.
+// Violation is a rule of axe-core that a page violates.
 type Violation struct {
 	ID     string `json:"id"`
 	Impact string `json:"impact"`
@@ -36,7 +36,7 @@ type Violation struct {
 	} `json:"nodes"`
 }
 
-// String returns the rule and the first element that breaks it.
+// String returns the rule and the first element that violates it.
 func (v Violation) String() string {
 	text := fmt.Sprintf("%s (%s): %s, %d elements", v.ID, v.Impact, v.Help, len(v.Nodes))
 	if len(v.Nodes) > 0 {
@@ -45,8 +45,7 @@ func (v Violation) String() string {
 	return text
 }
 
-// Axe runs all rules of axe-core in the page that is open, and returns those that it breaks and the number of those that it keeps.
-// ErrNoAxe where it is not installed.
+// Axe runs all rules of axe-core in the open page. It returns the violated rules and the number of satisfied ones, or ErrNoAxe.
 func (b *Browser) Axe(ctx context.Context) (broken []Violation, kept int, err error) {
 	path, err := axePath()
 	if err != nil {
@@ -85,7 +84,7 @@ func axePath() (string, error) {
 // installTimeout limits the download of axe-core.
 const installTimeout = 2 * time.Minute
 
-// InstallAxe returns the path of axe-core in the user's cache, and fetches it with npm when it is not there.
+// InstallAxe returns the path of axe-core in the user's cache. If it is missing, InstallAxe downloads it with npm.
 func InstallAxe(ctx context.Context) (string, error) {
 	path, err := axePath()
 	if err != nil {
@@ -119,7 +118,7 @@ func InstallAxe(ctx context.Context) (string, error) {
 	return path, os.Rename(path+".new", path)
 }
 
-// scriptIn returns the script of a package of axe-core, whose content is compared with axeSum.
+// scriptIn returns the script in a package of axe-core, after a comparison with axeSum.
 func scriptIn(archive string) ([]byte, error) {
 	f, err := os.Open(archive)
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// ErrNone says that this machine has no Chromium.
+// ErrNone means that this machine has no Chromium.
 var ErrNone = errors.New("no chromium, chromium-browser or google-chrome in PATH")
 
-// Browser is one Chromium with one tab.
+// Browser is a Chromium with one tab.
 type Browser struct {
 	cmd     *exec.Cmd
 	orders  *os.File
@@ -33,7 +33,7 @@ type Browser struct {
 	err     error
 }
 
-// Event is what Chromium told by itself.
+// Event is a notification of the DevTools protocol.
 type Event struct {
 	Method string          `json:"method"`
 	Params json.RawMessage `json:"params"`
@@ -48,7 +48,7 @@ type answer struct {
 	Event
 }
 
-// Start starts a Chromium of its own profile. ErrNone where there is none.
+// Start starts a Chromium with a temporary profile. It returns ErrNone if none is installed.
 func Start(ctx context.Context) (*Browser, error) {
 	program := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -72,7 +72,7 @@ func Start(ctx context.Context) (*Browser, error) {
 	if err != nil {
 		return nil, err
 	}
-	// No sandbox: tests run as root in containers, and what is loaded is our own.
+	// No sandbox: tests run as root in containers, and all loaded pages are rfsd's.
 	cmd := exec.CommandContext(ctx, program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-quic", "--hide-scrollbars",
 		"--user-data-dir="+profile, "--remote-debugging-pipe", "about:blank")
@@ -91,13 +91,13 @@ func Start(ctx context.Context) (*Browser, error) {
 	return b, nil
 }
 
-// Close ends Chromium and removes its profile.
+// Close kills Chromium and removes its profile.
 func (b *Browser) Close() {
 	b.orders.Close()
 	_ = b.cmd.Process.Kill()
 	_ = b.cmd.Wait()
 	<-b.done
-	for range 20 { // its children may write for a moment yet
+	for range 20 { // its children may still write for a moment
 		if os.RemoveAll(b.profile) == nil {
 			return
 		}
@@ -134,7 +134,7 @@ func (b *Browser) read(r io.ReadCloser) {
 	}
 }
 
-// Call sends one order of the DevTools protocol and decodes its result into out, unless nil.
+// Call sends a command of the DevTools protocol and decodes its result into out, unless nil.
 func (b *Browser) Call(ctx context.Context, method string, params, out any) error {
 	ch := make(chan answer, 1)
 	b.mu.Lock()
@@ -197,7 +197,7 @@ func (b *Browser) attach(ctx context.Context) error {
 	return nil
 }
 
-// Open loads a page.
+// Open navigates to a page. It may return before the page is loaded; see Wait.
 func (b *Browser) Open(ctx context.Context, url string) error {
 	var out struct {
 		Error string `json:"errorText"`
@@ -230,7 +230,7 @@ func (b *Browser) Eval(ctx context.Context, expression string, out any) error {
 	return json.Unmarshal(got.Result.Value, out)
 }
 
-// Wait waits until an expression is true in the page, or ctx ends.
+// Wait blocks until an expression is true in the page, or until ctx is done.
 func (b *Browser) Wait(ctx context.Context, condition string) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -248,7 +248,7 @@ func (b *Browser) Wait(ctx context.Context, condition string) error {
 	}
 }
 
-// Look sets the window's size in pixels and whether the user prefers dark pages.
+// Look sets the window's size in pixels and the preferred color scheme.
 func (b *Browser) Look(ctx context.Context, width, height int, dark bool) error {
 	size := map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false}
 	if err := b.Call(ctx, "Emulation.setDeviceMetricsOverride", size, nil); err != nil {
@@ -262,7 +262,7 @@ func (b *Browser) Look(ctx context.Context, width, height int, dark bool) error 
 	return b.Call(ctx, "Emulation.setEmulatedMedia", map[string]any{"features": features}, nil)
 }
 
-// keyCodes are the virtual codes of the keys that Press knows.
+// keyCodes are the virtual key codes of the keys that Press accepts.
 var keyCodes = map[string]int{"Tab": 9, "Enter": 13, " ": 32}
 
 // Press presses and releases a key: Tab, Enter, or " " for the space bar.
@@ -282,7 +282,7 @@ func (b *Browser) Press(ctx context.Context, key string) error {
 	return b.Call(ctx, "Input.dispatchKeyEvent", order, nil)
 }
 
-// Screenshot gives the window as PNG.
+// Screenshot returns the window as PNG.
 func (b *Browser) Screenshot(ctx context.Context) ([]byte, error) {
 	var out struct {
 		Data string `json:"data"`
@@ -293,7 +293,7 @@ func (b *Browser) Screenshot(ctx context.Context) ([]byte, error) {
 	return base64.StdEncoding.DecodeString(out.Data)
 }
 
-// Events gives what Chromium told so far of one kind.
+// Events returns the notifications of a method so far.
 func (b *Browser) Events(method string) (all []Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,5 +1,5 @@
-// Command collector is an OpenTelemetry collector that receives OTLP and writes it to files, for a test of what rfsd sends. It is a
-// module of its own, so that what it needs is not part of rfsd.
+// Command collector is an OpenTelemetry collector that receives OTLP and writes it to files, for tests of rfsd's telemetry. It is a
+// separate module, so that rfsd does not depend on its dependencies.
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 	"go.opentelemetry.io/collector/service/telemetry/otelconftelemetry"
 )
 
-// factories returns the parts of this collector.
+// factories returns the components of this collector.
 func factories() (f otelcol.Factories, err error) {
 	if f.Receivers, err = otelcol.MakeFactoryMap[receiver.Factory](otlpreceiver.NewFactory()); err != nil {
 		return f, err

@@ -17,7 +17,7 @@ import (
 	"github.com/rfsd/rfsd/testing/rest"
 )
 
-// rounds is the number of rounds that run before the cut-over.
+// rounds is the number of rounds before the cut-over.
 const rounds = 3
 
 // follow boots a source that a client writes to, follows it for a few rounds, and cuts over to a target.
@@ -103,11 +103,11 @@ func (d run) rounds(ctx context.Context, source, target *cluster.Node) error {
 	err = d.cutOver(ctx, session, arrived, read)
 	stop() // it would wait for two minutes to restore settings
 	<-read
-	_ = cmd.Wait() // it is killed
+	_ = cmd.Wait() // the error states that it was killed
 	return err
 }
 
-// cutOver orders the cut-over when some rounds have arrived. ended is closed when rfsd follow has ended.
+// cutOver orders the cut-over after a number of rounds. ended is closed when rfsd follow exits.
 func (d run) cutOver(ctx context.Context, session []string, arrived, ended <-chan struct{}) error {
 	for range rounds {
 		select {
@@ -137,7 +137,7 @@ type shop struct {
 	acknowledged, refused atomic.Int64
 }
 
-// write writes until ctx is done.
+// write indexes documents until ctx is done.
 func (s *shop) write(ctx context.Context) {
 	for i := 0; ctx.Err() == nil; i++ {
 		var b strings.Builder

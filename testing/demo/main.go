@@ -1,6 +1,6 @@
-// Command demo shows rfsd at work on a bundled snapshot of a real Elasticsearch 7.10.2 (`make demo`): it migrates it into
-// files, or with -target opensearch into a real OpenSearch that it starts, and shows what came out. With -target follow it starts a
-// source, too, follows it while a client writes, and cuts over.
+// Command demo runs rfsd on a bundled snapshot of a real Elasticsearch 7.10.2 (`make demo`): it migrates the snapshot to files, or
+// with -target opensearch to a real OpenSearch, which it starts, and shows the result. With -target follow it also starts a source,
+// follows it while a client writes, and cuts over.
 package main
 
 import (
@@ -26,7 +26,7 @@ import (
 
 const (
 	snapshotName = "snap1"
-	// shown is how much of a line is printed.
+	// shown is the maximum length of a printed line.
 	shown = 110
 )
 
@@ -79,7 +79,7 @@ func demo(ctx context.Context, args []string, out io.Writer) (err error) {
 	return d.intoCluster(ctx, c)
 }
 
-// announce prints which servers are started, and what is installed for that: servers that the cache lacks.
+// announce prints the servers to start, and the servers to install because the cache lacks them.
 func announce(out io.Writer, servers ...string) error {
 	cache, err := cluster.CacheDir()
 	if err != nil {
@@ -101,7 +101,7 @@ type run struct {
 	out             io.Writer
 }
 
-// migrate runs rfsd with the given destination and shows the command as one would type it.
+// migrate runs rfsd with the given destination and prints the command.
 func (d run) migrate(ctx context.Context, destination ...string) error {
 	repo, err := filepath.Abs(d.repo)
 	if err != nil {
@@ -109,7 +109,7 @@ func (d run) migrate(ctx context.Context, destination ...string) error {
 	}
 	args := append([]string{"migrate", "--repo-uri", "file://" + repo, "--snapshot-name", snapshotName}, destination...)
 	fmt.Fprintf(d.out, "\n$ rfsd %s\n", strings.Join(args, " "))
-	// The state of the work goes to the temporary directory, so that the demo can be repeated.
+	// The state is in the temporary directory, so that the demo can be repeated.
 	args = append(args, "--failed-documents", filepath.Join(d.dir, "failed"), "--coordinator-file", filepath.Join(d.dir, "coordinator.db"), "--log-level", "warn")
 	cmd := exec.CommandContext(ctx, d.rfsd, args...)
 	cmd.Stdout, cmd.Stderr = d.out, os.Stderr
@@ -162,7 +162,7 @@ func (d run) showFile(export, path string) error {
 	return lines.Err()
 }
 
-// short cuts a line between two characters.
+// short truncates a line at a character boundary.
 func short(line string) string {
 	if r := []rune(line); len(r) > shown {
 		return string(r[:shown]) + " …"
@@ -170,7 +170,7 @@ func short(line string) string {
 	return line
 }
 
-// intoCluster migrates into a running cluster and asks it some questions.
+// intoCluster migrates to a running cluster and prints some searches of it.
 func (d run) intoCluster(ctx context.Context, c rest.Client) error {
 	if err := d.migrate(ctx, "--target-host", c.URL); err != nil {
 		return err
@@ -212,7 +212,7 @@ func (d run) ask(ctx context.Context, c rest.Client, says, path, query string) e
 	return nil
 }
 
-// counts shows how many documents each index holds.
+// counts prints the number of documents in each index.
 func (d run) counts(ctx context.Context, c rest.Client) error {
 	var indices []struct {
 		Index string

@@ -1,9 +1,8 @@
-// Command mutants breaks the program on purpose, one rule at a time in a copy of
-// the repository, and runs the tests that hold the rule. A mutant that every test
-// survives is an error: the tests prove nothing about that rule.
+// Command mutants breaks the program on purpose, one rule at a time in a copy of the repository, and runs the tests of the rule.
+// It is an error if a mutant survives, since then no test checks the rule.
 //
-// mutants.txt lists them: lines "mutant:", "file:", "test:" (arguments of go test),
-// then the lines between "old:" and "new:" and between "new:" and "end".
+// mutants.txt lists them: lines "mutant:", "file:", "test:" (arguments of go test), then the former lines after "old:" and their
+// replacement between "new:" and "end".
 package main
 
 import (
@@ -34,7 +33,7 @@ type mutant struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	only := flag.String("only", "", "run the mutants of which the file contains this text")
+	only := flag.String("only", "", "run only the mutants of files whose path contains this text")
 	flag.Parse()
 	if err := run(ctx, *only, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -76,7 +75,7 @@ func run(ctx context.Context, only string, out io.Writer) error {
 		}
 	}
 	if survivors+stale > 0 {
-		return fmt.Errorf("of %d mutants %d survived and %d could not be tried", len(mutants), survivors, stale)
+		return fmt.Errorf("%d of %d mutants survived, and %d could not be applied", survivors, len(mutants), stale)
 	}
 	return nil
 }
@@ -113,7 +112,7 @@ func parse(text string) (all []mutant, err error) {
 	return all, nil
 }
 
-// copyTree copies what git knows, and what it does not know yet but does not ignore.
+// copyTree copies the tracked files, and untracked ones that git does not ignore.
 func copyTree(ctx context.Context, dir string) error {
 	root, err := exec.CommandContext(ctx, "git", "rev-parse", "--show-toplevel").Output()
 	if err != nil {
@@ -142,7 +141,7 @@ func copyTree(ctx context.Context, dir string) error {
 	return nil
 }
 
-// try applies the mutant, runs its tests, and puts the file back.
+// try applies the mutant, runs its tests, and restores the file. caught means that a test failed.
 func (m mutant) try(ctx context.Context, dir string) (caught bool, took time.Duration, err error) {
 	path := filepath.Join(dir, m.file)
 	was, err := os.ReadFile(path)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestEveryMutantHasItsSource: the lines that a mutant changes stand once in its file, and the test that it names exists. The run
-// of the mutants would find it too, at night.
+// TestEveryMutantHasItsSource checks that the lines of a mutant are in its file exactly once, and that its test exists, before the
+// nightly run of the mutants does.
 func TestEveryMutantHasItsSource(t *testing.T) {
 	top := filepath.Join("..", "..")
 	mutants, err := parse(list)

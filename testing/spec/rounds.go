@@ -8,25 +8,25 @@ const (
 	ids        = 3
 )
 
-// Rounds is a cluster that is followed, as a state machine: each round sends what changed of a few documents since the round before. Every
-// request that was sent may arrive again at any later moment, also when later rounds have ended. When a round has ended, and until the next
-// one starts, the target must hold what the snapshot of the round has.
+// Rounds models following a cluster as a state machine: each round sends the changes of a few documents since the round before. Every sent
+// request may arrive again at any later time, even after later rounds have ended. From the end of a round to the start of the next one,
+// the target must have exactly the documents of the round's snapshot.
 type Rounds struct {
 	Name string
-	// Plain: round 0 is a migration without versions, whose requests are waited for before round 1 starts.
+	// Plain: round 0 is a migration without versions. Round 1 starts after all of its requests were answered.
 	Plain bool
 
-	SameVersion   bool // all rounds have one version
-	NoVersions    bool // requests carry none
+	SameVersion   bool // all rounds have the same version
+	NoVersions    bool // requests have no versions
 	LikeDocuments bool // deletions have the version of the documents of their round
 	LikeDeletions bool // documents have the version of the deletions of their round
-	Overtake      bool // a round starts before every request of the one before was answered
-	NoDeletions   bool // deleted documents are left
+	Overtake      bool // a round starts before all requests of the previous one were answered
+	NoDeletions   bool // no deletions are sent
 	Forgets       bool // the target forgets deletions while it follows
-	PlainNoWait   bool // requests of a migration are not waited for
+	PlainNoWait   bool // round 1 does not wait for the requests of round 0
 }
 
-// What a round sends of a document.
+// Operations that a round sends for a document.
 const (
 	inserts uint8 = 1 << iota
 	deletes
@@ -34,21 +34,21 @@ const (
 
 // targetDoc is a document on the target.
 type targetDoc struct {
-	version int8 // 0: the target does not know it
+	version int8 // 0: unknown to the target
 	round   int8 // that wrote it
 	deleted bool
 }
 
 type roundsState struct {
 	round  int8
-	holds  [ids]int8              // the round that changed the document last, + 1, by the last snapshot; 0: it has none
-	sends  [mostRounds][ids]uint8 // what each round has to send
-	sent   [mostRounds][ids]uint8 // what may arrive
-	acked  [ids]uint8             // of the last round
+	holds  [ids]int8              // in the last snapshot: 1 + the round that changed the document last; 0: the document is absent
+	sends  [mostRounds][ids]uint8 // operations that each round has to send
+	sent   [mostRounds][ids]uint8 // operations that may arrive
+	acked  [ids]uint8             // acknowledged operations of the last round
 	target [ids]targetDoc
 }
 
-// version returns the version of an operation; 0: the target counts by itself.
+// version returns the version of an operation; 0: the target assigns one.
 func (v Rounds) version(round int, op uint8) int8 {
 	if v.NoVersions || v.Plain && round == 0 {
 		return 0
@@ -63,7 +63,8 @@ func (v Rounds) version(round int, op uint8) int8 {
 	return n
 }
 
-// apply lets an operation arrive and reports whether the target took it. One that the target refuses, because it has a newer one, is done.
+// apply delivers an operation and reports whether the target accepted it. An operation that the target rejects because it has a newer
+// version is done, too.
 func (v Rounds) apply(d *targetDoc, round int, op uint8) bool {
 	version := v.version(round, op)
 	if version == 0 {
@@ -78,10 +79,10 @@ func (v Rounds) apply(d *targetDoc, round int, op uint8) bool {
 	return true
 }
 
-// over reports whether every operation of the last round was answered.
+// over reports whether all operations of the last round were acknowledged.
 func (s roundsState) over() bool { return s.acked == s.sends[s.round] }
 
-// wrong describes a document of the target that is not as in the snapshot of the round that is over; "": there is none.
+// wrong describes a document of the target that differs from the snapshot of a round that is over; "" if none does.
 func (s roundsState) wrong() string {
 	if !s.over() {
 		return ""
@@ -100,7 +101,7 @@ func (s roundsState) wrong() string {
 	return ""
 }
 
-// start adds a state for each way in which the documents can have changed before a round.
+// start adds a state for each combination of changes before a round.
 func (v Rounds) start(s roundsState, round int8, add func(next roundsState, format string, args ...any)) {
 	var choose func(next roundsState, id int)
 	choose = func(next roundsState, id int) {
@@ -116,7 +117,7 @@ func (v Rounds) start(s roundsState, round int8, add func(next roundsState, form
 		if next.holds[id] == 0 {
 			return
 		}
-		changed.sends[round][id] |= deletes // its index was made anew
+		changed.sends[round][id] |= deletes // its index was created anew
 		choose(changed, id+1)
 		changed.holds[id], changed.sends[round][id] = 0, deletes
 		if v.NoDeletions {
@@ -168,7 +169,7 @@ func (v Rounds) steps(s roundsState) (out []stepOf[roundsState]) {
 	return out
 }
 
-// Explore visits the states breadth first, at most limit of them.
+// Explore visits at most limit states, breadth first.
 func (v Rounds) Explore(limit int) Result {
 	var first roundsState
 	for id := range ids - 1 { // the last document is not in the first snapshot

@@ -1,10 +1,9 @@
-// Package spec is the lease protocol as a state machine small enough to visit
-// every state. One shard of a few documents is moved by a few acquisitions; each
-// acquisition is an agent that may stop for ever after any step, or go on long
-// after another agent took its item (unbounded skew and pauses), so crashes need
-// no action of their own. What must hold is checked in every state.
+// Package spec models the lease protocol as a state machine that is small enough to visit every state. One shard with a few
+// documents is migrated by a few acquisitions. Each acquisition is an agent that may stop after any step, or continue long after
+// another agent has acquired its item (unbounded clock skew and pauses), so a crash is not a separate action. The invariants are
+// checked in every state.
 //
-// Rounds is the same for the rounds of a cluster that is followed, and requests that arrive late.
+// Rounds is such a model of following a cluster, with requests that arrive late.
 package spec
 
 import (
@@ -18,38 +17,38 @@ const (
 	Agents = 3
 )
 
-// Variant chooses what the environment may do and which rule is broken.
+// Variant selects the faults of the environment, and a rule to break.
 type Variant struct {
 	Name string
-	// Timely: clocks and pauses keep within margin and grace, so an item is taken
-	// only after its holder stopped starting requests. Then no agent may trespass.
+	// Timely: clock skew and pauses are within margin and grace, so an item is acquired
+	// only after its former holder has stopped to send. Then no agent may trespass.
 	Timely bool
-	// Forget: the store may lose up to this many of its last acknowledged writes, once.
+	// Forget is the number of its last acknowledged writes that the store may lose, once.
 	Forget int
 
-	CountCursor     bool // hand off at start + number of finished documents
+	CountCursor     bool // hand off at start + number of acknowledged documents
 	CompleteFirst   bool // complete the parent before its successor is created
-	NoAssertion     bool // complete a hand-off without looking at the stored successor
-	NoDeadline      bool // send without looking at the lease
-	BlindAfterLost  bool // go on as if a refused acquisition (409) had been won
-	NoHolderCheck   bool // the store does not look at who writes
+	NoAssertion     bool // complete a hand-off without checking the stored successor
+	NoDeadline      bool // send without checking the lease
+	BlindAfterLost  bool // continue as if a rejected acquisition (409) had succeeded
+	NoHolderCheck   bool // the store does not check the holder of a write
 	RestartAtCursor bool // ignore the recorded watermark
 
-	// Beside: records of progress are requests of their own, applied at any later moment.
+	// Beside: progress is recorded by separate requests, which arrive at any later time.
 	Beside       bool
-	RecordBeside bool // hand off and complete while a record is under way
-	// Export: documents are in files that appear when they are committed; a file of an item replaces the one before.
+	RecordBeside bool // hand off and complete while a record is in flight
+	// Export: documents are in files, which are published by a commit. A file of an item replaces the previous one.
 	Export         bool
 	NoCommit       bool // hand off without a commit
 	RecordVolatile bool // record progress before the commit
-	AnyPublishes   bool // an earlier attempt at an item may still publish its file
+	AnyPublishes   bool // an earlier attempt at an item may still publish its file (no fence)
 
-	// Split: the shard is worked on in two parts. Seeders, any number after each other, record the border and create the roots.
+	// Split: the shard has two parts. Any number of seeders in sequence record the border and create the roots.
 	Split       bool
-	SplitAgain  bool // a seeder does not use the border that is recorded
+	SplitAgain  bool // a seeder does not use the recorded border
 	NoEnd       bool // a successor does not carry its parent's end
 	CompleteAny bool // the store does not compare the watermark of a completion with the end of the item
-	FirstRoot   bool // the audit makes the first root of the shard again, no other
+	FirstRoot   bool // the audit recreates only the first root of the shard
 }
 
 type item struct {
@@ -57,10 +56,10 @@ type item struct {
 	holder                int8 // agent + 1
 	succ                  int8 // cursor of the successor, 0 = none
 	mark                  int8 // recorded watermark
-	end                   int8 // ordinal behind the last one, 0 = the end of the shard
+	end                   int8 // ordinal after the last one, 0 = the end of the shard
 }
 
-// last returns the ordinal behind the last one of the item.
+// last returns the ordinal after the last one of the item.
 func (it item) last() int8 {
 	if it.end == 0 {
 		return Docs
@@ -80,26 +79,26 @@ const (
 type agent struct {
 	phase, item, start, succ int8
 	end                      int8  // of the item
-	acked                    uint8 // documents whose acknowledgement it saw
-	overdue                  bool  // its deadline passed
-	record                   int8  // watermark of the record that is under way, 0 = none
-	committed                int8  // up to where its file is published
+	acked                    uint8 // documents whose acknowledgement it received
+	overdue                  bool  // its deadline has passed
+	record                   int8  // watermark of the record in flight, 0 = none
+	committed                int8  // ordinal up to which its file is published
 }
 
 type items [Docs]item
 
 type state struct {
 	items  items
-	past   [2]items    // before the last write, and the one before that
+	past   [2]items    // before the last write and before the last but one
 	target uint8       // documents that arrived
 	files  [Docs]uint8 // documents in the published file of each item
 	agents [Agents]agent
 	forgot bool
-	border int8 // that is recorded; 0 = none
-	seeded bool // every root was created
+	border int8 // as recorded; 0 = none
+	seeded bool // all roots were created
 }
 
-// step is a successor state and how it came about; bad is a broken rule.
+// step is a next state with the action that leads to it; bad is a violated rule.
 type step = stepOf[state]
 
 type stepOf[S any] struct {
@@ -117,13 +116,13 @@ func (v Variant) initial() state {
 	return s
 }
 
-// write keeps the past that a failover may bring back.
+// write changes the items, and keeps their former states, which a failover may restore.
 func (s *state) write(f func(*items)) {
 	s.past[1], s.past[0] = s.past[0], s.items
 	f(&s.items)
 }
 
-// steps gives every possible next state.
+// steps returns every possible next state.
 func (v Variant) steps(s state) (out []step) {
 	add := func(next state, bad string, format string, args ...any) {
 		out = append(out, step{fmt.Sprintf(format, args...), next, bad})
@@ -172,7 +171,7 @@ func (v Variant) steps(s state) (out []step) {
 
 type adder func(next state, bad string, format string, args ...any)
 
-// seed records the border, creates the roots of both parts, and says that it is done; each step may be another seeder's.
+// seed adds the next step of seeding: record the border, create the roots of both parts, record the end. Each step may be another seeder's.
 func (v Variant) seed(s state, add adder) {
 	borders := []int8{Docs / 2}
 	if v.SplitAgain {
@@ -214,7 +213,7 @@ func (v Variant) acquire(s state, i int, add adder) {
 		if v.RestartAtCursor {
 			a.start = int8(c)
 		}
-		if it.succ != 0 { // half a hand-off: finish it
+		if it.succ != 0 { // an interrupted hand-off: finish it
 			a.phase, a.succ = named, it.succ
 		}
 		next.agents[i] = a
@@ -229,7 +228,7 @@ func (v Variant) acquire(s state, i int, add adder) {
 	}
 }
 
-// prefix is the contiguous watermark of an agent.
+// prefix returns the watermark of an agent: the ordinal below which it has all acknowledgements.
 func (a agent) prefix() int8 {
 	w := a.start
 	for w < a.end && a.acked&(1<<w) != 0 {
@@ -280,10 +279,10 @@ func (v Variant) work(s state, i int, add adder) {
 		add(next, "", "agent %d records %d", i, w)
 	}
 	if a.record != 0 && !v.RecordBeside {
-		return // the end of a lease waits for the record
+		return // the lease ends after the record
 	}
 	if v.Export && !v.NoCommit && a.committed != w {
-		return // and for the files
+		return // and after the commit
 	}
 	if it.succ == 0 && (w == a.end || v.CompleteAny && w > a.start) {
 		next := s
@@ -303,7 +302,7 @@ func (v Variant) work(s state, i int, add adder) {
 	}
 }
 
-// applyRecord lets the request of a record arrive. An agent that is refused takes its lease for lost.
+// applyRecord delivers the request of a record. A rejected agent treats its lease as lost.
 func (v Variant) applyRecord(s state, i int, add adder) {
 	a := s.agents[i]
 	it, next, bad := s.items[a.item], s, ""
@@ -327,7 +326,7 @@ func (s state) latest(i int) bool {
 	return true
 }
 
-// finish does the last steps of a hand-off.
+// finish adds the remaining steps of a hand-off.
 func (v Variant) finish(s state, i int, add adder) {
 	a := s.agents[i]
 	create := func() {
@@ -360,9 +359,8 @@ func (v Variant) finish(s state, i int, add adder) {
 	}
 }
 
-// lost gives a document that is neither there nor covered by an open item, or -1.
-// A completed item whose successor is missing counts as covering it, when the
-// store may forget: the audit makes the successor again.
+// lost returns a document that is neither on the target nor covered by an open item, or -1. If the store may forget, a completed
+// item without its successor covers the rest, since the audit recreates the successor.
 func (v Variant) lost(s state) int {
 	there := s.target
 	for _, f := range s.files {
@@ -376,7 +374,7 @@ func (v Variant) lost(s state) int {
 		for c, it := range s.items {
 			switch {
 			case !s.seeded:
-				covered = true // seeding is done again
+				covered = true // seeding is repeated
 			case !it.exists && v.Forget > 0 && (c == 0 && (s.border == 0 || d < s.border) || c != 0 && int8(c) == s.border && d >= s.border && !v.FirstRoot):
 				covered = true
 			case !it.exists || int8(c) > d || d >= it.last():
@@ -393,14 +391,14 @@ func (v Variant) lost(s state) int {
 	return -1
 }
 
-// Result of a visit of all states.
+// Result is the result of an exploration.
 type Result struct {
 	States    int
-	Violation string   // "" when every state is good
-	Trace     []string // the shortest way to the violation
+	Violation string   // the violated invariant; "" if none
+	Trace     []string // the shortest sequence of steps to the violation
 }
 
-// Explore visits the states breadth first, at most limit of them.
+// Explore visits at most limit states, breadth first.
 func (v Variant) Explore(limit int) Result {
 	return explore(v.initial(), func(s state) []step {
 		all := v.steps(s)
@@ -420,7 +418,7 @@ func (v Variant) Explore(limit int) Result {
 	}, limit)
 }
 
-// explore visits the states that steps lead to breadth first, at most limit of them.
+// explore visits at most limit of the states that are reachable by steps, breadth first.
 func explore[S comparable](initial S, steps func(S) []stepOf[S], limit int) Result {
 	type node struct {
 		s      S
@@ -454,8 +452,8 @@ func explore[S comparable](initial S, steps func(S) []stepOf[S], limit int) Resu
 	return Result{States: len(nodes)}
 }
 
-// broken says which rule about single items a step breaks: done is for ever,
-// successors are written once and lie beyond the cursor. Forgetting is exempt.
+// broken returns the rule about single items that a step violates: done items stay done, and successors are written once and are
+// beyond the cursor. Lost writes are exempt.
 func broken(s, next state) string {
 	if next.forgot != s.forgot {
 		return ""

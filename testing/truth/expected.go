@@ -11,20 +11,20 @@ import (
 	"strings"
 )
 
-// Counts is how many documents of an index are in each class; the sum is the number of documents that the cluster held.
+// Counts are the numbers of documents of an index by class. Their sum is the number of documents of the cluster.
 type Counts struct {
 	Equal    int `json:"equal,omitempty"`    // byte for byte
 	Minified int `json:"minified,omitempty"` // equal after removing blanks and line breaks outside strings
 	Values   int `json:"values,omitempty"`   // the same JSON values
-	Stored   int `json:"stored,omitempty"`   // byte for byte what is stored, which is not what the cluster answers with
+	Stored   int `json:"stored,omitempty"`   // byte for byte the stored source, which differs from the cluster's answer
 	Absent   int `json:"absent,omitempty"`   // not stored and not rebuilt: counted as failed
 	Rebuilt  int `json:"rebuilt,omitempty"`  // of Equal and Values: not stored, but rebuilt
 }
 
-// Documents is the sum of all classes.
+// Documents returns the sum of all classes.
 func (c Counts) Documents() int { return c.Equal + c.Minified + c.Values + c.Stored + c.Absent }
 
-// Stores returns the counts as they are for who reads only what is stored: what is rebuilt is absent.
+// Stores returns the counts for a reader of stored sources only: rebuilt documents are absent.
 func (c Counts) Stores() Counts {
 	equal := min(c.Equal, c.Rebuilt)
 	c.Absent += c.Rebuilt
@@ -32,12 +32,12 @@ func (c Counts) Stores() Counts {
 	return c
 }
 
-// Expected is the exact outcome of exporting each snapshot: counts by "fixture/snapshot" and index.
+// Expected is the exact result of exporting each snapshot: counts by "fixture/snapshot" and index.
 type Expected map[string]map[string]Counts
 
 const expectedFile = "expected.json"
 
-// LoadExpected reads the outcomes that are committed beside the fixtures.
+// LoadExpected reads the results that are committed with the fixtures.
 func LoadExpected(fixtures string) (Expected, error) {
 	raw, err := os.ReadFile(filepath.Join(fixtures, expectedFile))
 	if err != nil {
@@ -50,7 +50,7 @@ func LoadExpected(fixtures string) (Expected, error) {
 	return e, nil
 }
 
-// Save writes the outcomes beside the fixtures.
+// Save writes the results to the directory of the fixtures.
 func (e Expected) Save(fixtures string) error {
 	raw, err := json.MarshalIndent(e, "", " ")
 	if err != nil {
@@ -59,16 +59,16 @@ func (e Expected) Save(fixtures string) error {
 	return os.WriteFile(filepath.Join(fixtures, expectedFile), append(raw, '\n'), 0o644)
 }
 
-// mayConvert reports whether a fixture has sources that were indexed as SMILE, CBOR or YAML: those are compared by their values.
+// mayConvert reports whether a fixture has sources that were indexed as SMILE, CBOR or YAML, which are compared by value.
 func mayConvert(snapshot string) bool {
 	name, _, _ := strings.Cut(snapshot, "/")
 	return strings.HasSuffix(name, "-sources")
 }
 
-// Count compares an export with the cluster's account and with what an independent reader found stored, index by index.
-// The second result names what is never right: other sources, documents too many, values where bytes are demanded.
-func Count(snapshot string, truth, stored, output Docs) (map[string]Counts, string) {
-	counts := map[string]Counts{}
+// Count compares an export with the cluster's account, and with the stored sources that an independent reader found, index by
+// index. fault describes differences that are never permitted: other sources, extra documents, equal values where bytes are required.
+func Count(snapshot string, truth, stored, output Docs) (counts map[string]Counts, fault string) {
+	counts = map[string]Counts{}
 	var faults strings.Builder
 	for _, k := range slices.SortedFunc(maps.Keys(truth), compareKeys) {
 		want := truth[k]
@@ -104,9 +104,9 @@ func compareKeys(a, b Key) int {
 	return slices.Compare([]string{a.Index, a.Type, a.ID, a.Routing}, []string{b.Index, b.Type, b.ID, b.Routing})
 }
 
-// LoadStored reads NAME.stored.ndjson.gz: the stored bytes of documents whose cluster answers with something else or
-// with nothing, as a reader that shares no code with this project found them. Such a document arrives as it is stored, or as
-// the cluster answers. Without the file there are none.
+// LoadStored reads NAME.stored.ndjson.gz: the stored bytes of documents whose cluster returns another source or none, as found by
+// a reader that shares no code with this project. Such a document arrives as it is stored, or as the cluster returns it. Without
+// the file, LoadStored returns no documents.
 func LoadStored(repository string) (Docs, error) {
 	docs := Docs{}
 	name := repository + ".stored.ndjson.gz"
@@ -129,7 +129,7 @@ func LoadStored(repository string) (Docs, error) {
 	return docs, err
 }
 
-// Table is the table of docs/VERSIONS.md.
+// Table returns the table of docs/VERSIONS.md.
 func (e Expected) Table() string {
 	var b strings.Builder
 	b.WriteString("| snapshot | documents | byte for byte | minified | same values | as stored | not stored | rebuilt |\n|---|---|---|---|---|---|---|---|\n")

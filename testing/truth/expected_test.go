@@ -11,7 +11,7 @@ import (
 
 var fixtures = filepath.Join("..", "fixtures")
 
-// accountOf loads the cluster's account of "fixture/snapshot": its own file, else the fixture's and those of closed indices.
+// accountOf loads the cluster's account of "fixture/snapshot": its own file, otherwise the files of the fixture and of its closed indices.
 func accountOf(t *testing.T, snapshot string) Docs {
 	t.Helper()
 	name, snap, _ := strings.Cut(snapshot, "/")
@@ -69,7 +69,7 @@ func TestTheExpectedCountsAreThoseOfTheClustersAccounts(t *testing.T) {
 	}
 }
 
-// TestDocumentation holds docs/VERSIONS.md against the expected counts; RFSD_WRITE_DOCS=1 writes it anew.
+// TestDocumentation compares docs/VERSIONS.md with the expected counts; RFSD_WRITE_DOCS=1 updates it.
 func TestDocumentation(t *testing.T) {
 	expected, err := LoadExpected(fixtures)
 	if err != nil {

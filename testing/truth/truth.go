@@ -1,5 +1,5 @@
-// Package truth compares what a migration wrote with what the source cluster
-// itself said it held: one line per live document, dumped from the live cluster.
+// Package truth compares the documents that a migration wrote with the source cluster's own account: one line per live document,
+// dumped from the live cluster.
 package truth
 
 import (
@@ -19,10 +19,10 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Key names a document: in old versions the same id may exist under several types.
+// Key identifies a document: in old versions the same id may exist under several types.
 type Key struct{ Index, Type, ID, Routing string }
 
-// Docs are documents by key, with their raw source (nil when there is none).
+// Docs are raw sources by document; nil for a document without source.
 type Docs map[Key]json.RawMessage
 
 // Load reads dumps of a cluster (gzip NDJSON: _index, _type?, _id, _routing?, _parent?, _source or _line?).
@@ -38,7 +38,7 @@ func Load(types bool, files ...string) (Docs, error) {
 				Routing string          `json:"_routing"`
 				Parent  string          `json:"_parent"`
 				Source  json.RawMessage `json:"_source"`
-				// Line is the exact line of a source with comments, which is no plain JSON.
+				// Line is the exact line of a source with comments, which is not strict JSON.
 				Line string `json:"_line"`
 			}
 			if err := json.Unmarshal(line, &d); err != nil {
@@ -51,7 +51,7 @@ func Load(types bool, files ...string) (Docs, error) {
 			if types && d.Type != "_doc" {
 				k.Type = d.Type
 			}
-			// A closed index has a dump of its own beside that of all.
+			// A closed index has its own dump, in addition to the dump of all.
 			if was, dup := docs[k]; dup && !bytes.Equal(was, d.Source) {
 				return fmt.Errorf("document %v twice, and different", k)
 			}
@@ -81,7 +81,7 @@ func LoadExport(dir string) (Docs, error) {
 			}
 			return nil
 		}
-		if e.Name() == "rfsd-export.json" || e.Name() == "rfsd-mappings.json" { // which have tests of their own
+		if e.Name() == "rfsd-export.json" || e.Name() == "rfsd-mappings.json" { // not documents; other tests check them
 			return nil
 		}
 		if !strings.Contains(e.Name(), ".ndjson") {
@@ -163,7 +163,7 @@ func lines(name string, each func([]byte) error) error {
 	}
 }
 
-// Class says how a migrated document relates to the cluster's own.
+// Class classifies a migrated document by its relation to the cluster's own.
 type Class int
 
 // The classes, from best to worst.
@@ -171,23 +171,23 @@ const (
 	Equal    Class = iota // byte for byte
 	Minified              // equal after removing blanks and line breaks outside strings
 	Values                // the same JSON values (sources indexed as SMILE, CBOR or YAML)
-	NoTruth               // the cluster had no source to answer with (not stored or rebuilt)
+	NoTruth               // the cluster returned no source (not stored or rebuilt)
 	Different
-	Missing // in the cluster, not in the output
-	Extra   // in the output, not in the cluster
+	Missing // only in the cluster
+	Extra   // only in the output
 )
 
 func (c Class) String() string {
 	return [...]string{"equal", "minified", "values", "no-truth", "different", "missing", "extra"}[c]
 }
 
-// Diff is the outcome of a comparison, per index.
+// Diff is the result of a comparison, by index.
 type Diff struct {
 	Count    map[string]map[Class]int
 	Examples map[Class][]Key // at most 5 each
 }
 
-// Of returns how many documents of an index ("" for all) are in a class.
+// Of returns the number of documents of an index ("": of all) in a class.
 func (d Diff) Of(index string, c Class) int {
 	n := 0
 	for name, counts := range d.Count {
@@ -198,7 +198,7 @@ func (d Diff) Of(index string, c Class) int {
 	return n
 }
 
-// Faults describes every document that is different, missing or extra; "" when none is.
+// Faults describes the documents that are different, missing or extra; "" if none are.
 func (d Diff) Faults() string {
 	var b strings.Builder
 	for _, c := range []Class{Different, Missing, Extra} {
@@ -209,7 +209,7 @@ func (d Diff) Faults() string {
 	return b.String()
 }
 
-// Exact describes every document that is not byte for byte the same; "" when all are.
+// Exact describes the documents that are not identical byte for byte; "" if all are.
 func (d Diff) Exact() string {
 	var b strings.Builder
 	for c := Minified; c <= Extra; c++ {
@@ -220,7 +220,7 @@ func (d Diff) Exact() string {
 	return b.String()
 }
 
-// Compare holds the output against the truth.
+// Compare classifies the documents of output by their differences from truth.
 func Compare(truth, output Docs) Diff {
 	d := Diff{Count: map[string]map[Class]int{}, Examples: map[Class][]Key{}}
 	add := func(k Key, c Class) {
@@ -262,7 +262,7 @@ func classify(want, got []byte) Class {
 	return Different
 }
 
-// Minify removes blanks and line breaks outside strings.
+// Minify returns b without blanks and line breaks outside strings.
 func Minify(b []byte) []byte {
 	out := make([]byte, 0, len(b))
 	inString := false
@@ -298,14 +298,14 @@ func sameValues(a, b []byte) bool {
 	return oka && okb && reflect.DeepEqual(canonical(va), canonical(vb))
 }
 
-// canonical writes every fraction of a JSON value in one way: 1.0E-7 and 1e-07 are the same, 1.0 and 1 are not.
+// canonical returns a decoded JSON value with all fractions in one notation: 1.0E-7 equals 1e-07, but 1.0 does not equal 1.
 func canonical(v any) any {
 	switch x := v.(type) {
 	case json.Number:
 		if !strings.ContainsAny(x.String(), ".eE") {
 			return x
 		}
-		const bits = 512 // enough to tell the number of a document from its neighbours
+		const bits = 512 // enough to distinguish adjacent numbers of documents
 		if f, _, err := big.ParseFloat(x.String(), 10, bits, big.ToNearestEven); err == nil {
 			return json.Number(f.Text('p', 0))
 		}

@@ -1,5 +1,5 @@
-// Package words_test counts phrases that make comments hard to read, per package of the product. The counts may only fall.
-// Messages, the README and the pages of docs have none.
+// Package words_test counts phrases that make comments hard to read, by package of the product. The counts may only decrease.
+// Messages, the README and the pages in docs must have none.
 package words_test
 
 import (
@@ -20,7 +20,7 @@ import (
 
 const root, ceilings = "../..", "counts.txt"
 
-// phrases are patterns and what to write instead. CONTRIBUTING says how a comment begins.
+// phrases are patterns with their replacements. CONTRIBUTING describes the style of comments.
 var phrases = []struct{ pattern, instead string }{
 	{`\b(is|are) (what|where|when|how|who|which)\b`, "a noun: \"is the interval between …\""},
 	{`\bwhat (is|are|has|was|were|have)\b`, "name the thing"},
@@ -58,7 +58,7 @@ var all = func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)` + strings.Join(parts, "|"))
 }()
 
-// product calls visit with each Go file of the product but tests, and its path relative to the root.
+// product calls visit with each Go file of the product, except for tests, and its path relative to the root.
 func product(t *testing.T, visit func(path string, set *token.FileSet, file *ast.File)) {
 	t.Helper()
 	for _, top := range []string{"cmd", "daemon", "gossip", "rfs", "store"} {
@@ -81,7 +81,7 @@ func product(t *testing.T, visit func(path string, set *token.FileSet, file *ast
 	}
 }
 
-// TestMessages_HaveNoListedPhrase: help, errors and logs. Names of fields and scripts of the store are no sentences.
+// TestMessages_HaveNoListedPhrase checks help, errors and logs. Names of fields and scripts of the store are not sentences.
 func TestMessages_HaveNoListedPhrase(t *testing.T) {
 	product(t, func(path string, set *token.FileSet, file *ast.File) {
 		ast.Inspect(file, func(n ast.Node) bool {
@@ -157,7 +157,7 @@ func TestComments_PhrasesOnlyBecomeFewer(t *testing.T) {
 	}
 	for dir, n := range found {
 		if n > limit[dir] {
-			t.Errorf("%s has %d phrases of the list in its comments; %d are the limit (RFSD_UPDATE=1 writes lower ones). All of them:\n%s", dir, n, limit[dir],
+			t.Errorf("%s has %d listed phrases in its comments; the limit is %d (RFSD_UPDATE=1 writes the counts). All of them:\n%s", dir, n, limit[dir],
 				strings.Join(places[dir], "\n"))
 		}
 	}
