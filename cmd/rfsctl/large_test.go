@@ -61,8 +61,8 @@ func largeCatalog(t *testing.T, snapshots, indices int) (dir string) {
 	return dir
 }
 
-// TestLargeCatalogs_AreReadInTime: what is missing of a repository that was copied in part takes a small part of a second for each
-// blob, whatever the length of the catalog.
+// TestLargeCatalogs_AreReadInTime checks that finding a missing blob of a partially copied repository takes a fraction of a second,
+// regardless of the length of the catalog.
 func TestLargeCatalogs_AreReadInTime(t *testing.T) {
 	n := entries(t)
 	listed, copied := largeCatalog(t, n, 1), largeCatalog(t, 1, n*2/3)

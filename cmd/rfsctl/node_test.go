@@ -193,8 +193,7 @@ func TestThatNoNodeAnswersIsSaidOfEach(t *testing.T) {
 	}
 }
 
-// TestAnswersComeAtOnceWhileTheStoreIsABlackHole asks a real daemon whose store takes connections and
-// says nothing: in reading, and once it was never reached.
+// TestAnswersComeAtOnceWhileTheStoreIsABlackHole checks that a real daemon answers within a second though its coordination store never does.
 func TestAnswersComeAtOnceWhileTheStoreIsABlackHole(t *testing.T) {
 	d := daemon.New(daemon.Config{
 		Name: "lonely", Workers: 1, Log: slog.New(slog.DiscardHandler), Starter: noStarter{},

@@ -35,7 +35,8 @@ func planned(t *testing.T, fixture string, more ...string) (r preflight.Report, 
 	return r, err
 }
 
-// TestPlan_Sizes: without a target a plan states what is read, near to what opening the shards takes.
+// TestPlan_Sizes checks the sizes in a plan without a target: the exact bytes of the indices, and about as many requests as opening the
+// shards takes.
 func TestPlan_Sizes(t *testing.T) {
 	r, err := planned(t, "7.10.2-demo", "--documents")
 	if err != nil {

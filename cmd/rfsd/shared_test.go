@@ -48,8 +48,8 @@ func TestEachSettingIsTheFleetsOrTheNodes(t *testing.T) {
 	}
 }
 
-// TestNothingSecretIsTold gives every option that is secret, or names a file of this machine, the same value, and
-// looks for it in what the fleet is told.
+// TestNothingSecretIsTold gives every option that is secret, or names a file of this machine, the same value, and searches the settings
+// shared with the fleet for it.
 func TestNothingSecretIsTold(t *testing.T) {
 	const canary = "canary-8b07"
 	var secret []string

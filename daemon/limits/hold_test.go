@@ -12,8 +12,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 )
 
-// TestLimits_TheWholeRateIsThereAfterwards: a comparison at the end of a migration reads although the permit was given back. It would
-// wait for one without an end.
+// TestLimits_TheWholeRateIsThereAfterwards checks that the comparison at the end of a migration can read after the permit was released.
+// Waiting for a permit, it would never end.
 func TestLimits_TheWholeRateIsThereAfterwards(t *testing.T) {
 	store, err := boltcms.Open(filepath.Join(t.TempDir(), "state.db"), time.Now)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// TestLimits_FollowOrders: a process sends and reads as fast as an operator has set, also where its options have no limit, and as fast as
-// its options say when the order is taken back: alone with its store, and with a permit.
+// TestLimits_FollowOrders checks that a process sends and reads at the operator's rates, even if its options have no limits, and at the
+// rates of its options when the order is withdrawn: as the only process of its store, and with permits.
 func TestLimits_FollowOrders(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -63,8 +63,8 @@ func startExporter(t *testing.T, dir string, args ...string) *exporter {
 	return x
 }
 
-// TestThreeNodesExportWithTheirStateInABucket: no cluster takes part. One of the nodes is killed and started again. What they
-// write together is what the cluster of the snapshot had, and the manifest lists it.
+// TestThreeNodesExportWithTheirStateInABucket needs no cluster. One of the nodes is killed and started again. Together they write
+// the documents of the snapshot's cluster, and the manifest lists the files.
 func TestThreeNodesExportWithTheirStateInABucket(t *testing.T) {
 	repo := demoRepo()
 	want, err := truth.Load(true, repo+".ndjson.gz")

@@ -15,9 +15,8 @@ import (
 	"time"
 )
 
-// wrongClock builds a program of this module as on a machine whose clock was set wrong by so many seconds: its time.Now tells
-// another time of day, and its stopwatch is right. The program itself knows nothing of that: another file of the standard library
-// is built in.
+// wrongClock builds a program of this module with a wrong clock: its time.Now returns a time of day that is off by a number of
+// seconds, and a correct monotonic time. The program is unchanged; a file of the standard library is replaced.
 func wrongClock(t *testing.T, seconds int, program string) (path string) {
 	t.Helper()
 	out, err := exec.Command("go", "env", "GOROOT").Output()
@@ -44,8 +43,8 @@ func wrongClock(t *testing.T, seconds int, program string) (path string) {
 	return path
 }
 
-// wronged changes the text of the standard library's time.go: Now adds what the linker was told. The package is compiled once for
-// all distances.
+// wronged changes the text of the standard library's time.go: Now adds an offset that the linker sets, so the package is compiled
+// once for all offsets.
 func wronged(text []byte) ([]byte, error) {
 	const reads = "\nfunc Now() Time {\n\tsec, nsec, mono := runtimeNow()\n"
 	if n := bytes.Count(text, []byte(reads)); n != 1 {
@@ -92,7 +91,7 @@ type wrongMachine struct {
 }
 
 // setClocks sets machine 3 ten minutes ahead and machine 4 ten minutes behind. The certificates are an hour old, as those of most
-// fleets are: the machine behind lets none in before it thinks that they are valid, and they are valid five minutes before they were made.
+// fleets are: the machine behind accepts them only when they are valid by its clock, from five minutes before they were made.
 func setClocks(t *testing.T, w *network) *wrong {
 	t.Helper()
 	x := &wrong{w: w}
@@ -116,7 +115,7 @@ func setClocks(t *testing.T, w *network) *wrong {
 	return x
 }
 
-// ask notes what one of the machines says; the next time another is asked.
+// ask records the status of one of the machines, of another one in each call.
 func (x *wrong) ask() {
 	m := x.machines[x.calls%len(x.machines)]
 	x.calls++
@@ -137,7 +136,7 @@ func (x *wrong) ask() {
 
 var clockOff = regexp.MustCompile(`this machine's clock is (\S+) off the coordination store's`)
 
-// says gives the distance that the machine has told its operator; 0 when it told none.
+// says returns the offset of its clock that the machine has reported; 0 if none.
 func (m *wrongMachine) says() time.Duration {
 	for reason := range m.reasons {
 		if found := clockOff.FindStringSubmatch(reason); found != nil {
@@ -149,7 +148,7 @@ func (m *wrongMachine) says() time.Duration {
 	return 0
 }
 
-// begin starts the machines before all others, and waits until each of them is as wanted.
+// begin starts the machines before all others, and blocks until each of them satisfies is.
 func (x *wrong) begin(t *testing.T, what string, is func(*wrongMachine) bool) {
 	t.Helper()
 	x.w.begun = time.Now()
@@ -162,8 +161,7 @@ func (x *wrong) begin(t *testing.T, what string, is func(*wrongMachine) bool) {
 	})
 }
 
-// refuseWrongClocks: machines whose clocks are wrong say how far they are off, and get no document to move, neither while they
-// are alone nor beside others.
+// refuseWrongClocks checks that machines with wrong clocks report the offset and migrate no documents, neither alone nor with others.
 func refuseWrongClocks(t *testing.T, w *network) func(time.Duration) {
 	x := setClocks(t, w)
 	x.begin(t, "the machines say that their clocks are wrong", func(m *wrongMachine) bool { return m.says() != 0 })

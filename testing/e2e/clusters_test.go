@@ -20,7 +20,7 @@ func clusterUUID(t *testing.T, n *cluster.Node) string {
 	return id
 }
 
-// TestAStateIsOfOneCluster: what is done in one cluster counts for no other, wherever the state of the work is kept.
+// TestAStateIsOfOneCluster checks that work that is done for one cluster is not done for another, regardless of the coordination store.
 func TestAStateIsOfOneCluster(t *testing.T) {
 	if os.Getenv("RFSD_CLUSTERS") == "" {
 		t.Skip("RFSD_CLUSTERS=1 boots a second cluster, for up to two minutes")

@@ -94,8 +94,8 @@ func TestCollection_InFrontOfARealServer(t *testing.T) {
 	onlyTheProbe(t, c)
 }
 
-// TestCollection_ChoosesIDs migrates into collections that choose ids; a process is killed once. Every document is there, some twice, and
-// the summary says how many.
+// TestCollection_ChoosesIDs migrates into collections that choose ids; a process is killed once. Every document arrives, some twice, and
+// the summary has the number of duplicates.
 func TestCollection_ChoosesIDs(t *testing.T) {
 	n := cluster.OpenSearch(t, targets[0])
 	for _, kind := range []string{serverless.TimeSeries, serverless.VectorSearch} {

@@ -56,8 +56,8 @@ func tunnels(t *testing.T, count *atomic.Int64) *httptest.Server {
 	}))
 }
 
-// TestCredentials_ABearerTokenIsReadAgain: a migration that lasts longer than its first token goes on with the tokens that replace it. It
-// reaches the target through a proxy.
+// TestCredentials_ABearerTokenIsReadAgain checks that a migration that lasts longer than its first token continues with the tokens that
+// replace it. It reaches the target through a proxy.
 func TestCredentials_ABearerTokenIsReadAgain(t *testing.T) {
 	n := cluster.OpenSearch(t, "2.19.4", cluster.Secured())
 	wipe(t, n)

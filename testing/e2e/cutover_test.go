@@ -237,8 +237,8 @@ func cutsOver(t *testing.T, version string, after time.Duration) {
 	}
 }
 
-// TestCutover_Killed kills the process that cuts over, at later and later times, until a cut-over has ended. Whatever is left is completed
-// or undone by the next process.
+// TestCutover_Killed kills the process that cuts over, at later and later times, until a cut-over has ended. The next process completes
+// or undoes the interrupted cut-over.
 func TestCutover_Killed(t *testing.T) {
 	n := cluster.OpenSearch(t, targets[0])
 	wipe(t, n)
@@ -275,8 +275,9 @@ func TestCutover_Killed(t *testing.T) {
 	f.equal(t, "cut-killed")
 }
 
-// TestCutover_SilentTarget: the target does not answer within a round, which goes on afterwards, nor during the outage. It goes on when it answers again, and returns when the permitted
-// outage is over, even where the target, which keeps the records, is still silent.
+// TestCutover_SilentTarget: the target does not answer for a while, within a round and during the outage. The round continues afterwards.
+// The cut-over continues when the target answers again, and returns when the permitted outage is over, even if the target, which keeps
+// the records, is still silent.
 func TestCutover_SilentTarget(t *testing.T) {
 	n := cluster.OpenSearch(t, targets[0])
 	wipe(t, n)

@@ -61,21 +61,21 @@ const (
 	aTopic      = "topic"
 )
 
-// Where a fault puts what it concerns, beside the cluster.
+// Locations that a fault concerns, in addition to the cluster.
 const (
 	sourceBucket = "source" // the repository or the files are in a bucket
 	workBucket   = "state"  // the state of the work is in a bucket
 	ofBroker     = "broker" // concerns topics only
 )
 
-// contactFault is a fault. begin brings it about and end ends it; nil: it does not end. A fault that ends says that the program does not wait for its end;
-// then its text has what the program says.
+// contactFault is a fault, injected by begin and removed by end; nil: it stays. If ends is set, the program does not wait for the end of
+// the fault, and reports this text.
 type contactFault struct {
 	name       string
 	fleet      bool   // concerns nodes of a fleet only
 	place      string // "": the cluster and directories
 	ends       string
-	says       string // in the log of a program that goes on
+	says       string // in the log of a program that continues
 	begin, end func(c *contact)
 	deletes    func(c *contact) // brings it about in the middle of the work only, which it ends for good
 	again      bool             // it may happen in the middle of the work, too

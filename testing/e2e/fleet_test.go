@@ -115,10 +115,10 @@ func (m *machines) start(x *machine) {
 	must(m.t, x.cmd.Start())
 }
 
-// slowStart is how long a document takes while a test does what has to happen before the work is done, on whatever machine.
+// slowStart is the time per document while a test needs unfinished work. It is long enough for any machine.
 const slowStart = 2500 * time.Millisecond
 
-// stop ends all nodes at once.
+// stop kills all nodes.
 func (m *machines) stop() {
 	m.t.Helper()
 	for _, x := range m.all {
@@ -127,7 +127,7 @@ func (m *machines) stop() {
 	}
 }
 
-// drainOne drains the last node through the first, and lets it work again: the others go on.
+// drainOne drains the last node through the first, and lets it work again. The others continue meanwhile.
 func (m *machines) drainOne() {
 	m.t.Helper()
 	first, last := m.all[0], m.all[len(m.all)-1]
@@ -171,7 +171,7 @@ func (m *machines) ask(x *machine) (r status.Report, ok bool) {
 	return r, true
 }
 
-// complete waits until every node says that the migration is complete.
+// complete blocks until every node reports that the migration is complete.
 func (m *machines) complete(meanwhile func()) []status.Report {
 	m.t.Helper()
 	deadline := time.Now().Add(8 * time.Minute)
@@ -194,7 +194,7 @@ func (m *machines) complete(meanwhile func()) []status.Report {
 }
 
 // TestThreeNodesMigrateWhileTheyAreKilledAndWiped kills a node again and again, wipes its data, and
-// starts it anew: the documents are equal, and every node says the same.
+// starts it anew: the documents are equal, and all nodes report the same.
 func TestThreeNodesMigrateWhileTheyAreKilledAndWiped(t *testing.T) {
 	every, delay := 4*time.Second, 150*time.Millisecond
 	if long() {
@@ -233,8 +233,7 @@ func TestThreeNodesMigrateWhileTheyAreKilledAndWiped(t *testing.T) {
 	t.Logf("%d nodes were killed and wiped; %d documents in %d bulk requests", kills, reports[0].Migration.Totals.Indexed, m.proxy.bulks.Load())
 }
 
-// TestTheTimeWithoutHintsIsMeasured runs the same migration with hints and without, in turn, and tells both medians: RFSD_HINTS=5 for
-// five of each.
+// TestTheTimeWithoutHintsIsMeasured alternates migrations with hints and without, RFSD_HINTS of each, and logs both medians.
 func TestTheTimeWithoutHintsIsMeasured(t *testing.T) {
 	rounds, err := strconv.Atoi(os.Getenv("RFSD_HINTS"))
 	if err != nil {
@@ -265,8 +264,7 @@ func TestTheTimeWithoutHintsIsMeasured(t *testing.T) {
 	t.Logf("median of %d: with hints %v, without %v (%+.1f %%); all %v", rounds, with, without, 100*(float64(without)/float64(with)-1), times)
 }
 
-// TestMigrationWithoutHints runs nodes that never hear of each other: no gossip key fits and no vote is
-// taken. The same documents arrive.
+// TestMigrationWithoutHints runs nodes without any gossip, since their keys differ, and without votes. The same documents arrive.
 func TestMigrationWithoutHints(t *testing.T) {
 	m := newMachines(t, 20*time.Millisecond)
 	m.stop()

@@ -22,7 +22,7 @@ import (
 	"github.com/rfsd/rfsd/testing/cluster"
 )
 
-// readRanges counts what is read of each blob of a repository.
+// readRanges records the ranges that are read of each blob of a repository.
 type readRanges struct {
 	snapshot.Repository
 	mu    sync.Mutex
@@ -87,7 +87,7 @@ func compoundParts(t *testing.T, cfe []byte) map[string]readRange {
 	return parts
 }
 
-// readBytes is what a round reads, by what it belongs to: all of it, and once.
+// readBytes are the bytes that a round reads, by kind: all, and without repetitions.
 type readBytes struct{ all, once map[string]int64 }
 
 func (b readBytes) sum(of map[string]int64, kinds ...string) (n int64) {

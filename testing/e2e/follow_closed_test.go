@@ -10,8 +10,8 @@ import (
 	"github.com/rfsd/rfsd/testing/draw"
 )
 
-// TestFollow_ClosedIndices: an index that is closed at one of two snapshots of a cluster is in both, and what was changed before it was closed, or
-// after it was opened again, arrives.
+// TestFollow_ClosedIndices: an index that is closed at one of two snapshots of a cluster is in both. Changes before it was closed, and
+// after it was opened again, arrive.
 func TestFollow_ClosedIndices(t *testing.T) {
 	for _, version := range draw.Of(t, 1, []string{"7.10.2", "8.19.21"}) {
 		t.Run(version, func(t *testing.T) {

@@ -237,8 +237,8 @@ func silentTarget(t *testing.T, e *environment) {
 	same(t, e.source, e.target, e.index)
 }
 
-// killedCutovers kills the driver of a cut-over, at later and later times, until a cut-over has ended. Another node completes what is left, or
-// undoes it.
+// killedCutovers kills the driver of a cut-over, at later and later times, until a cut-over has ended. Another node completes or undoes
+// the interrupted one.
 func killedCutovers(t *testing.T, e *environment) {
 	for _, name := range []string{"n1", "n2"} {
 		e.start(name)

@@ -102,7 +102,7 @@ func gcDeletes(t *testing.T, n *cluster.Node, index string) any {
 	return settings["index.gc_deletes"]
 }
 
-// TestFollow_FinishRestoresSettings ends the following, after which no round begins.
+// TestFollow_FinishRestoresSettings ends following; no round starts afterwards.
 func TestFollow_FinishRestoresSettings(t *testing.T) {
 	n := cluster.OpenSearch(t, targets[0])
 	wipe(t, n)
@@ -229,8 +229,8 @@ index = "moved"
 	}
 }
 
-// TestFollow_ALivingCluster follows a source that is written to while its rounds run. Each round makes a snapshot and deletes the one that
-// is not needed any more; snapshots of others stay.
+// TestFollow_ALivingCluster follows a source that clients write to during the rounds. Each round creates a snapshot and deletes the
+// snapshot that is no longer needed; snapshots of others stay.
 func TestFollow_ALivingCluster(t *testing.T) {
 	source, n := cluster.Elasticsearch(t, "7.10.2"), cluster.OpenSearch(t, targets[0])
 	wipe(t, n)
@@ -338,7 +338,7 @@ func TestFollow_LateRequestsBringNothingBack(t *testing.T) {
 	holds(t, n, repo, "snap-3")
 }
 
-// TestFollow_AfterAFleet: a daemon has migrated the first snapshot, and a single command goes on with its session.
+// TestFollow_AfterAFleet: a daemon has migrated the first snapshot, and a single command continues its session.
 func TestFollow_AfterAFleet(t *testing.T) {
 	n := cluster.OpenSearch(t, targets[0])
 	wipe(t, n)

@@ -126,9 +126,9 @@ func rewrite(v any, change func(string) string) any {
 	return v
 }
 
-// TestHostileControlIndex: whoever can write the control index, and nothing else, cannot make any command of both programs change what is
-// not the session's. Each kind of record is rewritten in each way, with all other records as they were, and all records at once.
-// Each change runs a draw of these.
+// TestHostileControlIndex checks that a client with write access to the control index only cannot make a command of either program
+// change objects outside the session. Each kind of record is rewritten in each way, alone and with all others. Each run of the test
+// takes a draw of these.
 func TestHostileControlIndex(t *testing.T) {
 	n := cluster.OpenSearch(t, targets[0])
 	wipe(t, n)

@@ -29,7 +29,7 @@ func refusedWith(t *testing.T, r Result, words ...string) {
 	}
 }
 
-// TestASessionIsOfOneDestinationAndSnapshot: the state of the work is good for what it was begun with only.
+// TestASessionIsOfOneDestinationAndSnapshot checks that a session continues only with the destination and the snapshot of its start.
 func TestASessionIsOfOneDestinationAndSnapshot(t *testing.T) {
 	dir := t.TempDir()
 	repo := filepath.Join(dir, "repository")
@@ -117,7 +117,8 @@ func TestATargetIndexThatVanishesAfterItsLastItemIsReported(t *testing.T) {
 	check([]byte(again.Stdout), again.Code)
 }
 
-// TestTheEndIsLookedForAtTheTarget: documents that are gone are missed, nested ones are not counted, and what is there can be seen.
+// TestTheEndIsLookedForAtTheTarget checks the comparison at the end: it reports missing documents and does not count nested ones. All
+// documents are visible to searches.
 func TestTheEndIsLookedForAtTheTarget(t *testing.T) {
 	n := cluster.OpenSearch(t, targets[0])
 	wipe(t, n)

@@ -16,7 +16,7 @@ import (
 )
 
 // TestThreeNodesImportAnExportWhileTheyAreKilled runs an import as the task of a fleet: nodes and workers are killed, one node knows target
-// and session only, one is drained. Everything arrives once and every node says the same.
+// and session only, one is drained. Everything arrives once and all nodes report the same.
 func TestThreeNodesImportAnExportWhileTheyAreKilled(t *testing.T) {
 	m := layMachines(t, slowStart)
 	r := repository{name: "7.10.2-demo", path: m.repo, snapshot: "snap1", truth: []string{m.repo + ".ndjson.gz"}}

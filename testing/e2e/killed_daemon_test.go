@@ -126,8 +126,8 @@ func TestKilledDaemon_ItemsGoOn(t *testing.T) {
 	compareLanded(t, m.node, m.repo)
 }
 
-// accountOfTheDead kills all daemons and workers in the middle of the work. The state of the session is then read from the store: when a
-// process reported last, what is held until when, and how to go on; no time that is left.
+// accountOfTheDead kills all daemons and workers in the middle of the work. rfsctl then reads from the store: the time of the last report,
+// the leases with their expiries, and the way to continue, but no remaining time.
 func (m *machines) accountOfTheDead() {
 	t := m.t
 	t.Helper()

@@ -49,8 +49,8 @@ type killPlay struct {
 	kills  []kill
 }
 
-// TestRandomKillsLoseNothing kills workers and daemons at random moments of migrations of 200,000 documents, as many
-// as RFSD_KILLS says, over as many runs as that needs. RFSD_KILLS_DELAY replaces the target's time for a bulk request.
+// TestRandomKillsLoseNothing kills RFSD_KILLS workers and daemons at random times during migrations of 200,000 documents, in as many
+// runs as needed. RFSD_KILLS_DELAY replaces the target's time for a bulk request.
 func TestRandomKillsLoseNothing(t *testing.T) {
 	wanted, err := strconv.Atoi(os.Getenv("RFSD_KILLS"))
 	if err != nil || wanted < 1 {
@@ -278,8 +278,8 @@ func childrenOf(parent int) (pids []int) {
 	return pids
 }
 
-// lostWithoutCause fails the test for each lease that a living worker lost: only a killed process may lose its lease,
-// and it says nothing.
+// lostWithoutCause fails the test for each lease that a running worker lost: only killed processes may lose leases, and these log
+// nothing.
 func (p *killPlay) lostWithoutCause() {
 	for _, x := range p.all {
 		for line := range strings.Lines(x.said.String()) {

@@ -24,7 +24,7 @@ import (
 	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
-// timed runs a program to its end, and tells how long it took and how much memory it had at most.
+// timed runs a program to its end and returns its duration and its peak memory.
 func timed(t *testing.T, what string, name string, args ...string) Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
@@ -189,7 +189,7 @@ func allOnThePage(t *testing.T, m *multiplied) {
 	}
 }
 
-// begun starts a program that runs until the test ends, and gives its standard output as it comes.
+// begun starts a program that runs until the test ends, and returns a buffer that receives its standard output.
 func begun(t *testing.T, name string, args ...string) *lockedBuffer {
 	t.Helper()
 	return begin(t, func(c *exec.Cmd, said *lockedBuffer) { c.Stdout = said }, name, args...)

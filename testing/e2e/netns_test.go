@@ -211,7 +211,7 @@ func (w *network) ask(h *host) (r status.Report, ok bool) {
 	return r, err == nil && outputtest.Decode(out, &r) == nil && r.Migration != nil
 }
 
-// complete waits until every node says so, and compares what they say and what has landed.
+// complete blocks until all nodes report completion, and compares their reports and the documents.
 func (w *network) complete(n *cluster.Node, meanwhile func(elapsed time.Duration)) {
 	w.t.Helper()
 	var reports []status.Report
@@ -241,9 +241,9 @@ func (w *network) complete(n *cluster.Node, meanwhile func(elapsed time.Duration
 	w.t.Logf("complete after %.0f s: %d documents, %d bulk requests", took.Seconds(), t.Indexed, w.proxy.bulks.Load())
 }
 
-// TestFiveMachinesMigrateWhateverBecomesOfTheirNetwork runs the same migration into three nodes of OpenSearch again and again: in calm, with
-// links that are cut for a minute, without a quorum of Raft, in two halves that do not hear each other or only do not gossip, with clocks
-// that are wrong, with machines that die, with wiped data.
+// TestFiveMachinesMigrateWhateverBecomesOfTheirNetwork runs the same migration into three nodes of OpenSearch several times: undisturbed,
+// with links that are cut for a minute, without a quorum of Raft, partitioned in two halves, with gossip partitioned only, with wrong
+// clocks, with machines that die, with wiped data.
 func TestFiveMachinesMigrateWhateverBecomesOfTheirNetwork(t *testing.T) {
 	if os.Getenv("RFSD_NETNS") == "" {
 		t.Skip("RFSD_NETNS=1 runs five machines in network namespaces for twenty minutes")
@@ -333,8 +333,8 @@ func (h *host) deafen(address string, port int) error {
 	return nil
 }
 
-// splitGossip lets nothing but gossip between two machines and the three others be lost. Neither half may hear of the other, and
-// each has to come together.
+// splitGossip drops the gossip between two machines and the three others, and nothing else. No half may know members of the other, and
+// each must be complete.
 func splitGossip(t *testing.T, w *network) func(time.Duration) {
 	halves := [][]*host{w.all[:2], w.all[2:]}
 	half := map[string]int{} // by the node's name

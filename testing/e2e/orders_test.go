@@ -40,8 +40,8 @@ func (l *late) held(path string, _ bool, body []byte) <-chan struct{} {
 	return nil
 }
 
-// TestOrdersOverASlowTarget gives pauses to three nodes whose target is silent: one arrives after a newer resume and has no
-// effect, one arrives late and is in force. One that is in force outlives all nodes.
+// TestOrdersOverASlowTarget sends pauses to three nodes whose target is silent. A pause that arrives after a newer resume has no effect;
+// a late pause without one is in force, and stays in force after all nodes are restarted.
 func TestOrdersOverASlowTarget(t *testing.T) {
 	m := layMachines(t, 6*time.Second)
 	var writes late

@@ -47,7 +47,7 @@ func wide(t *testing.T, n *cluster.Node) (repo string, documents int) {
 	return repo, documents
 }
 
-// begin starts a program that runs until the test ends, and gives its standard error as it comes.
+// begin starts a program that runs until the test ends, and returns a buffer that receives the chosen output.
 func begin(t *testing.T, output func(*exec.Cmd, *lockedBuffer), name string, args ...string) *lockedBuffer {
 	t.Helper()
 	cmd := exec.Command(Binary(t, name), args...)

@@ -257,8 +257,8 @@ func TestFiveWorkersCreateEverythingOnce(t *testing.T) {
 	}
 }
 
-// TestWhatThePlanRefusesIsRefusedBeforeAnythingIsWritten lets two indices get one name, and a target be too
-// old for what is asked of it: no template and no index is created.
+// TestWhatThePlanRefusesIsRefusedBeforeAnythingIsWritten gives two indices the same name, and uses a target that is too old for the
+// options. No template and no index is created.
 func TestWhatThePlanRefusesIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 	n := cluster.OpenSearch(t, targets[0])
 	wipe(t, n)
@@ -291,8 +291,8 @@ func TestWhatThePlanRefusesIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 	}
 }
 
-// TestLateAliasesAppearWithTheLastDocument creates the indices first: the alias is not there until
-// another run has brought the documents.
+// TestLateAliasesAppearWithTheLastDocument creates the indices first: the alias does not exist until another run has migrated the
+// documents.
 func TestLateAliasesAppearWithTheLastDocument(t *testing.T) {
 	n := cluster.OpenSearch(t, targets[0])
 	wipe(t, n)

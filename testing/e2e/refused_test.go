@@ -38,8 +38,8 @@ func inSink(t *testing.T, dir string) map[refusedKey]bool {
 	return all
 }
 
-// TestRefusedDocumentsOfAFleetAreInItsSinksOrTheControlIndex has workers with different sinks, of which one is killed
-// after documents of its were refused.
+// TestRefusedDocumentsOfAFleetAreInItsSinksOrTheControlIndex has workers with different sinks. One of them is killed after some of its
+// documents were rejected.
 func TestRefusedDocumentsOfAFleetAreInItsSinksOrTheControlIndex(t *testing.T) {
 	n := cluster.OpenSearch(t, targets[0])
 	wipe(t, n)

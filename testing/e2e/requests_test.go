@@ -12,8 +12,8 @@ import (
 	"github.com/rfsd/rfsd/testing/cluster"
 )
 
-// TestAWorkerAsksTheStoreLittle counts what a worker asks of the coordination store for one lease: the played fleet (testing/fleet) reckons
-// with 10 requests until it looks for an item, a search, 2 until the first document, and 2 at the end beside its progress.
+// TestAWorkerAsksTheStoreLittle counts a worker's requests to the coordination store for one lease. The simulated fleet (testing/fleet)
+// assumes 10 requests before the search for an item, one search, 2 before the first document, and 2 at the end in addition to progress.
 func TestAWorkerAsksTheStoreLittle(t *testing.T) {
 	n := cluster.OpenSearch(t, targets[0])
 	wipe(t, n)

@@ -41,7 +41,7 @@ func (s *scaled) start(name string, more ...string) {
 	s.nodes[name] = cmd
 }
 
-// machines starts and ends machines until there are as many as the driver was told. They end as an instance does that is shut down.
+// machines starts and stops machines until their number is the one that the driver received. They stop like an instance that is shut down.
 func (s *scaled) machines(running []string) []string {
 	s.t.Helper()
 	b, err := os.ReadFile(s.wanted)

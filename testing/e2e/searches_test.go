@@ -17,8 +17,8 @@ import (
 	"github.com/rfsd/rfsd/testing/truth"
 )
 
-// rebuiltSnapshot is a snapshot whose sources are rebuilt. Beside it lie the documents as the cluster that wrote it answered
-// them, and its answers to searches.
+// rebuiltSnapshot is a snapshot whose sources are rebuilt, with the documents as its cluster returned them and the cluster's answers to
+// searches.
 type rebuiltSnapshot struct {
 	path    string
 	exit    int
@@ -89,8 +89,8 @@ var rebuiltSnapshots = []rebuiltSnapshot{
 		absent3: slices.Concat(shapes, []string{"modules-series/JFFUy14C9UcX3MnFnsFrpf26bz4kc9chNSlR8JNVVDM_Vu82xH___nQwGpfmrWu6lA"})},
 }
 
-// histograms are documents with values that are none, in arrays: OpenSearch refuses them whatever the mapping ignores. shapes are those with
-// several shapes, which OpenSearch 3.8 refuses.
+// histograms are documents with malformed values in arrays, which OpenSearch rejects even if the mapping ignores malformed values. shapes
+// are documents with several shapes, which OpenSearch 3.8 rejects.
 var (
 	histograms = []string{"modules/23", "modules-logsdb/23", "modules-arrays/23", "nested-modules/19", "nested-modules/22"}
 	shapes     = []string{"modules/26", "modules-logsdb/26", "modules-arrays/26", "nested-modules/25"}
@@ -208,7 +208,7 @@ func (s *rebuiltSnapshot) compare(t *testing.T, want, got truth.Docs, absent []s
 	t.Logf("%d documents: %d equal, %d by value", len(want), diff.Of("", truth.Equal), diff.Of("", truth.Values)+diff.Of("", truth.Minified))
 }
 
-// perIndexOf yields searches by their index: those of one follow each other.
+// perIndexOf yields the searches of each index; they are adjacent.
 func perIndexOf(all []answers.Search) iter.Seq[[]answers.Search] {
 	return func(yield func([]answers.Search) bool) {
 		for len(all) > 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/rfsd/rfsd/testing/truth"
 )
 
-// TestANodeNeedsOnlyTargetCredentialsSessionAndKeyToJoin lets the first node begin a migration, kills it, and lets a
-// second one end it that knows no repository, no snapshot and no rules.
+// TestANodeNeedsOnlyTargetCredentialsSessionAndKeyToJoin starts a migration on one node, kills the node, and completes the migration on a
+// second node, which was given no repository, no snapshot and no rules.
 func TestANodeNeedsOnlyTargetCredentialsSessionAndKeyToJoin(t *testing.T) {
 	n := cluster.OpenSearch(t, targets[0])
 	wipe(t, n)

@@ -110,7 +110,7 @@ func TestOneCommandTakesTheSnapshotAndMigratesIt(t *testing.T) {
 	call(t, n, "GET", "/_snapshot/repo-of-whole/_all", nil)
 }
 
-// TestWhoDoesNotWaitForTheSnapshotComesBackForIt begins a slow snapshot, and comes back until it is there.
+// TestWhoDoesNotWaitForTheSnapshotComesBackForIt starts a slow snapshot, and repeats the command until the snapshot is complete.
 func TestWhoDoesNotWaitForTheSnapshotComesBackForIt(t *testing.T) {
 	n := cluster.OpenSearch(t, targets[0])
 	filled(t, n)

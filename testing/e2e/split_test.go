@@ -13,8 +13,8 @@ import (
 	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
-// TestPartsOfAShardArriveWholeThroughKills migrates one shard in eight parts while the process is killed again and again: 6
-// times, or as RFSD_KILLS says at most 50. No index is made in which other engines look for work.
+// TestPartsOfAShardArriveWholeThroughKills migrates one shard in eight parts while the process is killed 6 times, or RFSD_KILLS times, at
+// most 50. The index that the Java tool searches for work is not created.
 func TestPartsOfAShardArriveWholeThroughKills(t *testing.T) {
 	kills := 6
 	if s := os.Getenv("RFSD_KILLS"); s != "" {
@@ -82,9 +82,8 @@ func catIndices(t *testing.T, n *cluster.Node) (names []string) {
 	return names
 }
 
-// TestTheCommandsKnowAShardOfParts holds that what is done with the documents of a shard, and with its items, is the same
-// when it was migrated in parts: those that a strict mapping refuses are listed, read again from their parts and sent again, the
-// session is compared with its snapshot, and undone.
+// TestTheCommandsKnowAShardOfParts checks that commands work for a shard that was migrated in parts: documents that a strict mapping
+// rejects are listed, read again from their parts and sent again; the session is compared with its snapshot, and undone.
 func TestTheCommandsKnowAShardOfParts(t *testing.T) {
 	const documents, parts = 1280, 8
 	n := cluster.OpenSearch(t, targets[0])

@@ -17,7 +17,7 @@ import (
 )
 
 // TestNodesConsumeATopic: a fleet of three nodes shares two partitions, so that one worker is idle. A worker is killed, a node is
-// killed, and another one joins; every node tells the same of the stream.
+// killed, and another one joins; all nodes report the same about the stream.
 func TestNodesConsumeATopic(t *testing.T) {
 	consumeNight(t)
 	const partitions, messages = 2, 40_000

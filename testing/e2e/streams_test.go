@@ -189,7 +189,7 @@ func createArgs(url, repo string, more ...string) []string {
 	return targetArgs(url, repo, append([]string{"--data-streams", "create", "--documents-per-bulk-request", "2", "--max-connections", "1", "--slots", "1"}, more...)...)
 }
 
-// inStream is what arrived in the data stream of the node, under its name; no document may be there twice.
+// inStream returns the documents in the data stream of the node, under its name. It fails if a document exists twice.
 func inStream(t *testing.T, n *cluster.Node) truth.Docs {
 	t.Helper()
 	shown(t, n)

@@ -94,9 +94,9 @@ where = { field = "level", equals = "DEBUG" }
 leave-out = true
 `
 
-// TestEstimatesOfTrialRuns prints what trial runs of different shapes foretell beside what the migrations that follow at once take,
-// and how busy the machine was. Classes of failures have to be the same; a difference in time fails only with RFSD_TRIAL=strict:
-// it depends on what else the machine does.
+// TestEstimatesOfTrialRuns logs the estimates of trial runs of different shapes, the results of the migrations that immediately follow,
+// and the load of the machine. Classes of failures must be equal; a difference in time fails only with RFSD_TRIAL=strict, since it
+// depends on other load of the machine.
 func TestEstimatesOfTrialRuns(t *testing.T) {
 	strict := os.Getenv("RFSD_TRIAL") == "strict"
 	if os.Getenv("RFSD_TRIAL") == "" {

@@ -75,8 +75,8 @@ func theirs(t *testing.T, n *cluster.Node) {
 	call(t, n, "PUT", "/_ingest/pipeline/theirs", map[string]any{"processors": []any{}})
 }
 
-// TestUndoRemovesWhatAMigrationCreatedAndNothingElse: an index that existed before, one that another client wrote to, and objects
-// of others stay.
+// TestUndoRemovesWhatAMigrationCreatedAndNothingElse checks that an earlier index, an index that another client wrote to, and objects of
+// others stay.
 func TestUndoRemovesWhatAMigrationCreatedAndNothingElse(t *testing.T) {
 	for _, version := range draw.Of(t, 1, targets) {
 		for _, file := range []bool{false, true} {
@@ -147,7 +147,7 @@ func undone(t *testing.T, want int, at ...string) map[string]createdEntry {
 	return createdOf(t, res)
 }
 
-// TestUndoOfADataStream: one that the migration filled goes with its template, unless it was rolled over.
+// TestUndoOfADataStream checks that a data stream of the migration is removed with its template, unless it was rolled over.
 func TestUndoOfADataStream(t *testing.T) {
 	n := cluster.OpenSearch(t, targets[0])
 	name := "data-stream " + streamOfFixture
@@ -184,8 +184,8 @@ func TestUndoOfADataStream(t *testing.T) {
 	}
 }
 
-// TestUndoGivesTunedSettingsBack undoes a migration that was killed while the settings of its indices were changed, of which another
-// client has changed one since.
+// TestUndoGivesTunedSettingsBack undoes a migration that was killed while the settings of its indices were tuned. Another client has
+// changed one of these settings since.
 func TestUndoGivesTunedSettingsBack(t *testing.T) {
 	if os.Getenv("RFSD_REMEDIES") == "" {
 		t.Skip("RFSD_REMEDIES=1 waits for the lease of a migration that is killed")
@@ -222,7 +222,7 @@ func TestUndoGivesTunedSettingsBack(t *testing.T) {
 	}
 }
 
-// TestUndoOfAnImport: what --create-indices created goes, what was there and what others wrote to stays.
+// TestUndoOfAnImport checks that indices of --create-indices are removed, and that earlier indices and indices with others' documents stay.
 func TestUndoOfAnImport(t *testing.T) {
 	n := cluster.OpenSearch(t, targets[0])
 	wipe(t, n)

@@ -22,7 +22,7 @@ import (
 	"github.com/rfsd/rfsd/testing/verifytest"
 )
 
-// cost is what a process took, and what the target took meanwhile.
+// cost is the resource usage of a process, and of the target meanwhile.
 type cost struct {
 	wall, own, target time.Duration
 	peak              int64 // bytes of memory, as of the last look
@@ -274,7 +274,7 @@ func findsEachDifference(t *testing.T, n *cluster.Node, documents int, whole boo
 
 var goesOn = regexp.MustCompile(`"msg":"comparison continues","done":([0-9]+)`)
 
-// doneBefore returns how many items of a comparison were done before this process took part; 0 when it has begun it.
+// doneBefore returns the number of items of a comparison that were done before this process joined; 0 if it started the comparison.
 func doneBefore(t *testing.T, res Result) (n int) {
 	t.Helper()
 	if m := goesOn.FindStringSubmatch(res.Stderr); m != nil {
@@ -292,8 +292,8 @@ func indicesOf(t *testing.T, r *verify.Report) string {
 	return string(b)
 }
 
-// TestVerifyOfAnExport exports, imports into indices whose mappings the target guesses, and compares: what was rejected is in
-// the account, and fields have other types than in the export's mappings.
+// TestVerifyOfAnExport exports, imports into indices with dynamic mappings, and compares: rejected documents are in the account, and
+// fields have other types than in the export's mappings.
 func TestVerifyOfAnExport(t *testing.T) {
 	n := cluster.OpenSearch(t, targets[0])
 	wipe(t, n)

@@ -127,8 +127,8 @@ type opened struct {
 	Scrolls int64 `json:"scroll_current"`
 }
 
-// nothingLeftOpen fails when more searches are open than there were. It looks while the indices exist: a node counts for
-// ever what is open on an index that is deleted.
+// nothingLeftOpen fails if more searches are open than before. It must be called while the indices exist: a node permanently counts
+// searches that are open on an index when it is deleted.
 func nothingLeftOpen(t *testing.T, n *cluster.Node, before opened) {
 	t.Helper()
 	var after opened
@@ -376,8 +376,8 @@ func TestAVerificationThatWasKilledIsRepeated(t *testing.T) {
 	}
 }
 
-// TestAnotherMachineTakesOverAComparison kills a comparison while it reads a shard of the target. A process that knows nothing of the
-// first but its leases goes on when they have ended.
+// TestAnotherMachineTakesOverAComparison kills a comparison while it reads a shard of the target. A process that knows only the leases of
+// the first one continues after their expiry.
 func TestAnotherMachineTakesOverAComparison(t *testing.T) {
 	if _, whole := atSize(); !whole {
 		t.Skip("RFSD_VERIFY=1 waits for a lease of six seconds")

@@ -32,8 +32,8 @@ type workerRecord struct {
 	Error   string `json:"error"`
 }
 
-// runWorker runs one worker process until it ends or ctx does (then it is killed), and
-// gives its record; ok is false when there is none, as after a kill.
+// runWorker runs a worker process until it exits, or kills it when ctx is done. It returns the worker's record; ok is false without one,
+// as after a kill.
 func runWorker(ctx context.Context, t *testing.T, dir string, args []string) (r workerRecord, ok bool, code int) {
 	t.Helper()
 	in, out, err := os.Pipe()
