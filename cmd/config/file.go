@@ -82,8 +82,8 @@ func (p *parser) table(name string, content any) error {
 	if !ok {
 		return p.outside(name)
 	}
-	if names := sections(p.settings); !slices.Contains(names, name) {
-		return p.fail(name, "", "unknown section%s", suggest(name, names, "; the sections are "+strings.Join(names, ", ")))
+	if names := Tables(p.settings); !slices.Contains(names, name) {
+		return p.fail(name, "", "unknown section%s", Suggest(name, names, "; the sections are "+strings.Join(names, ", ")))
 	}
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		if err := p.key(name, key, keys[key]); err != nil {
@@ -105,8 +105,8 @@ func (p *parser) outside(key string) error {
 	return fmt.Errorf("configuration %s: %s: a key outside of every section%s: %w", place, key, hint, fault.ErrConfig)
 }
 
-// sections returns the names of the tables of the file, in their order.
-func sections(settings []Setting) (names []string) {
+// Tables returns the names of the tables of the file, in their order.
+func Tables(settings []Setting) (names []string) {
 	for _, s := range settings {
 		if s.Section != "" && !slices.Contains(names, s.Section) {
 			names = append(names, s.Section)
@@ -130,7 +130,7 @@ func (p *parser) key(section, name string, value any) error {
 				names = append(names, s.Name)
 			}
 		}
-		return p.fail(section, name, "unknown key%s", suggest(name, names, ""))
+		return p.fail(section, name, "unknown key%s", Suggest(name, names, ""))
 	case k.Section != section:
 		return p.fail(section, name, "it belongs in [%s]", k.Section)
 	case k.Secret:

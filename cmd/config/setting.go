@@ -61,6 +61,21 @@ func (s Setting) Variable() string {
 	return Variable(s.Name)
 }
 
+// Placeholder returns the word that represents a value of the type of the setting.
+func (s Setting) Placeholder() string {
+	switch {
+	case s.field == durationType:
+		return "DURATION"
+	case s.Kind == Number, s.field == reflect.TypeFor[Limit]():
+		return "N"
+	case s.Kind == Text && s.field.Kind() == reflect.Int64:
+		return "SIZE"
+	case s.check == "url", s.check == "file":
+		return strings.ToUpper(s.check)
+	}
+	return "VALUE"
+}
+
 // Choices returns the values that a setting may have; nil: any.
 func (s Setting) Choices() []string {
 	return slices.DeleteFunc(s.alternatives(), func(text string) bool { return text == "" })

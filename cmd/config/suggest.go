@@ -1,7 +1,7 @@
 package config
 
-// suggest returns a question with the name that is nearest, or otherwise.
-func suggest(name string, names []string, otherwise string) string {
+// Suggest returns a question with the name that is nearest, or otherwise.
+func Suggest(name string, names []string, otherwise string) string {
 	best, least := "", len(name)/2+1
 	for _, n := range names {
 		if d := distance(name, n); d < least {

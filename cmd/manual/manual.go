@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/guide"
 )
 
 // Command returns the hidden command that writes the manual pages of a program, whose commands app returns, into a directory.
@@ -83,7 +84,7 @@ func text(app *cli.App, c *cli.Command, words []string) string {
 			see = append(see, fmt.Sprintf("**%s**(1)", escape(name+"-"+sub.Name)))
 		}
 	}
-	for i, e := range config.Examples(usage) {
+	for i, e := range guide.Examples(usage) {
 		if i == 0 {
 			b.WriteString("# EXAMPLES\n\n")
 		}
@@ -115,7 +116,7 @@ func options(settings []config.Setting) string {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	config.SortGroups(names)
+	guide.SortGroups(names)
 	for _, name := range names {
 		if name != "" {
 			fmt.Fprintf(&b, "## %s\n\n", escape(name))

@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/completion"
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/guide"
 	"github.com/rfsd/rfsd/cmd/help"
 	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/rfs/base/secret"
@@ -33,8 +34,8 @@ func Run(ctx context.Context, newApp func() *cli.App, args []string, stdout, std
 	}
 	app.Writer, app.ErrWriter, app.HelpName = out, stderr, app.Name
 	help.SetProgram(app)
-	out.Start(app.Name, config.AsksJSON(args))
-	args, err := config.Arrange(app.Commands, args)
+	out.Start(app.Name, guide.AsksJSON(args))
+	args, err := guide.Arrange(app.Commands, args)
 	if err == nil {
 		out.Start(app.Name, false) // the command decides
 		err = app.RunContext(ctx, args)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/guide"
 	"github.com/rfsd/rfsd/cmd/manual"
 	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/rfs/base/fault"
@@ -59,7 +60,7 @@ type compared struct {
 func TestArrange_FormerCommands(t *testing.T) {
 	app := newApp()
 	for former, now := range map[string]string{"evaluate": "rfsd plan", "estimate": "rfsd plan --only sizes"} {
-		_, err := config.Arrange(app.Commands, []string{"/usr/bin/rfsd", former, "--repo-uri", "x"})
+		_, err := guide.Arrange(app.Commands, []string{"/usr/bin/rfsd", former, "--repo-uri", "x"})
 		if !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "rfsd "+former+" is now part of `"+now+"`") {
 			t.Errorf("%s: %v", former, err)
 		}
@@ -68,7 +69,7 @@ func TestArrange_FormerCommands(t *testing.T) {
 
 func TestOptionsMayStandBehindTheFileOfConfigCheck(t *testing.T) {
 	app := newApp()
-	args, err := config.Arrange(app.Commands, []string{"rfsd", "config", "check", "rfsd.toml", "--workers", "3"})
+	args, err := guide.Arrange(app.Commands, []string{"rfsd", "config", "check", "rfsd.toml", "--workers", "3"})
 	if err != nil || strings.Join(args, " ") != "rfsd config check --workers 3 rfsd.toml" {
 		t.Errorf("%q, %v", args, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/guide"
 	"github.com/rfsd/rfsd/cmd/output"
 	"github.com/rfsd/rfsd/cmd/program"
 )
@@ -59,7 +60,7 @@ func configCommand() *cli.Command {
 		}), config.Raw[config.Checked](cli.Command{
 			Name: "init", Usage: "print a new configuration file with comments; the given options are set in it",
 		}, func(_ context.Context, call *config.Call) error {
-			return printFile(call.Out, func(w io.Writer) error { return config.WriteNew(w, call.Settings, call.Given()) })
+			return printFile(call.Out, func(w io.Writer) error { return guide.WriteNew(w, call.Settings, call.Given()) })
 		})},
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/guide"
 )
 
 // Program is a program whose commands are tested.
@@ -72,7 +73,7 @@ func (p Program) run(t *testing.T, app *cli.App, path string, args ...string) er
 	one := *app
 	one.Commands = only(app.Commands, words[1:])
 	one.Writer, one.ErrWriter, one.ExitErrHandler = io.Discard, io.Discard, func(*cli.Context, error) {}
-	line, err := config.Arrange(one.Commands, slices.Concat(words, p.Args[path], args))
+	line, err := guide.Arrange(one.Commands, slices.Concat(words, p.Args[path], args))
 	if err != nil {
 		return err
 	}
@@ -149,7 +150,7 @@ func (p Program) TestEveryMisspeltOptionIsUnknown(t *testing.T) {
 				continue // another option may be as similar
 			}
 			misspelt := s.Name[:len(s.Name)-1] + "_"
-			_, err := config.Arrange(app.Commands, append(strings.Fields(path), "--"+misspelt, "x"))
+			_, err := guide.Arrange(app.Commands, append(strings.Fields(path), "--"+misspelt, "x"))
 			if s.Hidden {
 				continue
 			}
@@ -182,7 +183,7 @@ func (p Program) TestHelp(t *testing.T) {
 		t.Run(path, func(t *testing.T) {
 			words := strings.Fields(path)
 			text := func(option string) string {
-				if _, err := config.Arrange(app.Commands, append(slices.Clone(words), option)); err != nil {
+				if _, err := guide.Arrange(app.Commands, append(slices.Clone(words), option)); err != nil {
 					t.Fatal(err)
 				}
 				return c.CustomHelpTemplate
@@ -221,7 +222,7 @@ func (p Program) TestHelp(t *testing.T) {
 				if line = strings.ReplaceAll(line, "'", ""); strings.HasPrefix(line, "  #") {
 					continue
 				}
-				if _, err := config.Arrange(app.Commands, strings.Fields(line)); err != nil || !strings.HasPrefix(line, "  "+path) {
+				if _, err := guide.Arrange(app.Commands, strings.Fields(line)); err != nil || !strings.HasPrefix(line, "  "+path) {
 					t.Errorf("%s: %v", line, err)
 				}
 			}

@@ -1,15 +1,14 @@
-package config
+package guide
 
 import (
 	"cmp"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/help"
 )
 
@@ -24,7 +23,7 @@ func setHelp(c *cli.Command, called string, all bool) {
 // helpText returns the help of a command.
 func helpText(c *cli.Command, called string, all bool, width int) string {
 	g, guided := guides[called]
-	settings := slices.DeleteFunc(Honours(c), func(s Setting) bool { return s.Hidden })
+	settings := slices.DeleteFunc(config.Honours(c), func(s config.Setting) bool { return s.Hidden })
 	var b strings.Builder
 	b.WriteString(help.Wrapped(called+" - "+c.Usage, width, "\n    ") + "\n\n")
 	fmt.Fprintf(&b, "Usage: %s%s [options]\n", called, strings.TrimSuffix(" "+c.ArgsUsage, " "))
@@ -60,8 +59,8 @@ func helpText(c *cli.Command, called string, all bool, width int) string {
 }
 
 // writeGroups writes all options under the headings of their groups.
-func writeGroups(b *strings.Builder, settings []Setting, width int) {
-	groups := map[string][]Setting{}
+func writeGroups(b *strings.Builder, settings []config.Setting, width int) {
+	groups := map[string][]config.Setting{}
 	var order []string
 	for _, s := range settings {
 		if groups[s.Group] == nil {
@@ -79,8 +78,8 @@ func writeGroups(b *strings.Builder, settings []Setting, width int) {
 			if s.Alias != "" {
 				name = "-" + s.Alias + ", " + name
 			}
-			if s.Kind != Bool {
-				name += " " + s.placeholder()
+			if s.Kind != config.Bool {
+				name += " " + placeholder(s)
 			}
 			text := s.Usage()
 			if s.Default != "" && !strings.Contains(text, "(default") {
@@ -124,19 +123,6 @@ func briefOf(called, name string) [2]string {
 var own = map[string]string{"coordinator-bucket": "URI", "coordinator-file": "FILE", "dir": "DIR", "since": "NAME", "to": "DIR"}
 
 // placeholder returns the word that represents the value of a setting.
-func (s Setting) placeholder() string {
-	if word := cmp.Or(brief[s.Name][0], own[s.Name]); word != "" {
-		return word
-	}
-	switch {
-	case s.field == reflect.TypeFor[time.Duration]():
-		return "DURATION"
-	case s.Kind == Number, s.field == reflect.TypeFor[Limit]():
-		return "N"
-	case s.Kind == Text && s.field.Kind() == reflect.Int64:
-		return "SIZE"
-	case s.check == "url", s.check == "file":
-		return strings.ToUpper(s.check)
-	}
-	return "VALUE"
+func placeholder(s config.Setting) string {
+	return cmp.Or(brief[s.Name][0], own[s.Name], s.Placeholder())
 }

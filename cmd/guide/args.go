@@ -1,4 +1,6 @@
-package config
+// Package guide guides the users of a command line: it arranges the arguments, names what a misspelt one may mean, and writes the help of a
+// command and the configuration of a node.
+package guide
 
 import (
 	"os"
@@ -8,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/rfsd/rfsd/cmd/config"
 )
 
 // replaced are former commands, with the commands that replace them. They are named for one release.
@@ -49,16 +53,16 @@ func Arrange(commands []*cli.Command, args []string) ([]string, error) {
 			return args, nil
 		}
 		if strings.HasPrefix(args[at], "-") {
-			return nil, Usage("%s: options follow the command; see %s --help", strings.SplitN(args[at], "=", 2)[0], called)
+			return nil, config.Usage("%s: options follow the command; see %s --help", strings.SplitN(args[at], "=", 2)[0], called)
 		}
 		if now := replaced[called+" "+args[at]]; now != "" {
-			return nil, Usage("%s %s is now part of `%s`", called, args[at], now)
+			return nil, config.Usage("%s %s is now part of `%s`", called, args[at], now)
 		}
 		var names []string
 		for _, c := range commands {
 			names = append(names, c.Name)
 		}
-		return nil, Usage("%s has no command %s%s", called, args[at], suggest(args[at], names, "; see "+called+" --help"))
+		return nil, config.Usage("%s has no command %s%s", called, args[at], config.Suggest(args[at], names, "; see "+called+" --help"))
 	}
 	var options, names []string
 	for rest := args[at:]; len(rest) > 0; rest = rest[1:] {
@@ -79,7 +83,7 @@ func Arrange(commands []*cli.Command, args []string) ([]string, error) {
 		}
 		if takes && !hasValue {
 			if len(rest) < 2 {
-				return nil, Usage("--%s is given without its value", name)
+				return nil, config.Usage("--%s is given without its value", name)
 			}
 			rest = rest[1:]
 			options = append(options, rest[0])
@@ -100,13 +104,13 @@ func Arrange(commands []*cli.Command, args []string) ([]string, error) {
 
 // AsksJSON reports whether a command line that may be wrong asks for JSON.
 func AsksJSON(args []string) bool {
-	asks := os.Getenv(Variable("output")) == JSON
+	asks := os.Getenv(config.Variable("output")) == config.JSON
 	for i, arg := range args {
 		name, text, inline := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 		if name != "output" || !strings.HasPrefix(arg, "-") {
 			continue
 		}
-		asks = inline && text == JSON || !inline && i+1 < len(args) && args[i+1] == JSON
+		asks = inline && text == config.JSON || !inline && i+1 < len(args) && args[i+1] == config.JSON
 	}
 	return asks
 }
@@ -119,17 +123,20 @@ func unknown(all []*cli.Command, command *cli.Command, called, name, typed strin
 	typed, _, _ = strings.Cut(typed, "=")
 	var names []string
 	for _, f := range command.Flags {
-		if o, ok := f.(*option); !ok || !o.Hidden {
-			names = append(names, f.Names()[0])
+		names = append(names, f.Names()[0])
+	}
+	for _, s := range config.Honours(command) {
+		if s.Hidden {
+			names = slices.DeleteFunc(names, func(name string) bool { return name == s.Name })
 		}
 	}
 	if others := having(all, "", name); len(others) > 0 {
-		return Usage("%s has no option %s: it belongs to %s", called, typed, strings.Join(others, ", "))
+		return config.Usage("%s has no option %s: it belongs to %s", called, typed, strings.Join(others, ", "))
 	}
-	if slices.ContainsFunc(Settings(struct{ Log Log }{}), func(s Setting) bool { return s.Name == name || s.Alias == name }) {
-		return Usage("%s has no option %s: it logs nothing; the commands of rfsd that work on documents log, and have it", called, typed)
+	if slices.ContainsFunc(config.Settings(struct{ Log config.Log }{}), func(s config.Setting) bool { return s.Name == name || s.Alias == name }) {
+		return config.Usage("%s has no option %s: it logs nothing; the commands of rfsd that work on documents log, and have it", called, typed)
 	}
-	return Usage("%s has no option %s%s", called, typed, suggest(name, names, "; see "+called+" --help"))
+	return config.Usage("%s has no option %s%s", called, typed, config.Suggest(name, names, "; see "+called+" --help"))
 }
 
 // having returns the commands that have an option.
