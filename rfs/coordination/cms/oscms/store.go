@@ -225,8 +225,11 @@ func (s *Store) Mode() Mode { return s.mode }
 func (s *Store) ensure(ctx context.Context, index, alias, mapping string) error {
 	_, err := s.request(ctx, http.MethodHead, "/"+index, nil, nil)
 	if errors.Is(err, cms.ErrNotFound) || errors.Is(err, cms.ErrStoreGone) {
-		body := `{"settings":{"index":{"number_of_shards":1,"number_of_replicas":1,"refresh_interval":"30s"}},"mappings":` + mapping + `}`
+		body := `{"settings":{"index":{"number_of_shards":1,"number_of_replicas":1,"refresh_interval":"30s"}},"aliases":{"` + alias + `":{}},"mappings":` + mapping + `}`
 		_, err = s.request(ctx, http.MethodPut, "/"+index, nil, []byte(body))
+		if err == nil {
+			return nil
+		}
 		if errors.Is(err, fault.ErrRejected) { // another process may have created it just now
 			_, herr := s.request(ctx, http.MethodHead, "/"+index, nil, nil)
 			if herr == nil {
