@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -29,14 +30,16 @@ type Migration struct {
 	// called.
 	Dead  []string
 	Freed func() error
-	// Unavailable is the time for which the store or the target may be unavailable before the run fails.
+	// Unavailable is the time for which the store, the target or the repository may be unavailable before the run fails.
 	Unavailable time.Duration
 
 	mu     sync.Mutex
 	paused map[string]string // index → why
 	freed  chan struct{}     // closed and replaced whenever a slot ends a lease
 
-	outage *retry.Outage // outage of the store or the target
+	outage  *retry.Outage // of the store, the target or the repository during the work
+	store   *retry.Outage // of the store, while slots acquire leases
+	working atomic.Int32  // slots that hold leases
 
 	sizes      map[string][]int64 // repository sizes of the shards of an index, in bytes; not changed while slots run
 	ahead      *shards.Ahead
@@ -50,7 +53,7 @@ func (m *Migration) Run(ctx context.Context) (*summary.Summary, error) {
 	if m.Solo == nil {
 		m.Solo = &engine.Solo{}
 	}
-	m.outage = m.newOutage()
+	m.outage, m.store = m.newOutage(), m.newOutage()
 	err := Interrupted(ctx, m.toTheEnd(ctx))
 	// Return the summary even if the run was interrupted.
 	sum, serr := summary.Of(context.WithoutCancel(ctx), m.Session)

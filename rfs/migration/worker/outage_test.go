@@ -147,6 +147,28 @@ func TestAnOutageAfterAWaitIsWaitedFor(t *testing.T) {
 	})
 }
 
+// TestAnOutageEndsTheRunThoughSlotsHaveNoWork: the store, which they ask for work, answers.
+func TestAnOutageEndsTheRunThoughSlotsHaveNoWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.with = func(m *Migration) { m.Slots = 8 }
+		begin := time.Now()
+		w.wrap = func(d engine.Destination) engine.Destination {
+			return unready{d, func(cms.ItemID) error {
+				if time.Since(begin) > time.Hour {
+					return nil
+				}
+				time.Sleep(20 * time.Second) // its requests are repeated
+				return fmt.Errorf("no route to host: %w", fault.ErrUnavailable)
+			}}
+		}
+		sum, err := w.run(t, 1, &migrationtest.Life{})
+		if took := time.Since(begin); !errors.Is(err, fault.ErrUnavailable) || !strings.Contains(err.Error(), "gave up after 1m0s") || sum.Complete || took > 2*time.Minute {
+			t.Errorf("%v after %v", err, took)
+		}
+	})
+}
+
 // TestAnOutageAtTheEndOfALongLeaseIsWaitedFor: a lease has lasted for longer than an outage may when the target is away for a moment.
 func TestAnOutageAtTheEndOfALongLeaseIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -47,7 +47,7 @@ func (m *Migration) slot(ctx context.Context, n int) (err error) {
 		}
 	}()
 	for ctx.Err() == nil {
-		freed, started := m.freedSignal(), m.outage.Now()
+		freed, started := m.freedSignal(), m.store.Now()
 		leases, err := group.Acquire(ctx, m.hints())
 		var none *cms.NoneAvailable
 		if errors.As(err, &none) && none.Unseeded {
@@ -59,11 +59,14 @@ func (m *Migration) slot(ctx context.Context, n int) (err error) {
 		case errors.Is(err, cms.ErrAllDone):
 			return nil
 		case errors.As(err, &none):
-			m.outage.Over()
+			m.store.Over()
+			if m.working.Load() == 0 { // otherwise the slots that work end it or do not
+				m.outage.Over()
+			}
 			m.wait(ctx, none, freed)
 			continue
 		case errors.Is(err, fault.ErrUnavailable):
-			if err := m.outage.Check(started, err); err != nil {
+			if err := m.store.Check(started, err); err != nil {
 				return err
 			}
 			m.pause(ctx, time.Second, nil)
@@ -73,6 +76,7 @@ func (m *Migration) slot(ctx context.Context, n int) (err error) {
 		case err != nil:
 			return fmt.Errorf("acquire work: %w", err)
 		}
+		m.store.Over()
 		// Paused indices come last in the order: if only these were leased, nothing else is free now.
 		begun, paused, err := m.startable(ctx, group, leases)
 		if err != nil {
@@ -82,7 +86,7 @@ func (m *Migration) slot(ctx context.Context, n int) (err error) {
 			if paused {
 				left, err := m.otherWork(ctx)
 				if errors.Is(err, fault.ErrUnavailable) && ctx.Err() == nil {
-					left, err = true, m.outage.Check(started, err)
+					left, err = true, m.store.Check(started, err)
 				}
 				if err != nil || !left {
 					return err
@@ -91,7 +95,10 @@ func (m *Migration) slot(ctx context.Context, n int) (err error) {
 			m.pause(ctx, time.Second, freed)
 			continue
 		}
-		if err := m.workAll(ctx, n, group, begun); err != nil {
+		m.working.Add(1)
+		err = m.workAll(ctx, n, group, begun)
+		m.working.Add(-1)
+		if err != nil {
 			return err
 		}
 	}
