@@ -229,6 +229,30 @@ func TestStores_FaultsThatPassAreRepeated(t *testing.T) {
 	}
 }
 
+// TestStores_AnAnswerThatAlwaysBreaksOffIsNotTheEndOfTheObject: readers take an unexpected EOF for damage, which is never repeated.
+func TestStores_AnAnswerThatAlwaysBreaksOffIsNotTheEndOfTheObject(t *testing.T) {
+	const n = 1000
+	for _, p := range protocols {
+		t.Run(p.scheme, func(t *testing.T) {
+			r, _ := p.serve(t, 4, body(), func(_ int64, w http.ResponseWriter, _ *http.Request) bool {
+				w.Header().Set("Content-Length", strconv.Itoa(n))
+				w.Header().Set("Content-Range", fmt.Sprintf("bytes 0-%d/%d", n-1, len(body())))
+				w.WriteHeader(http.StatusPartialContent)
+				w.(http.Flusher).Flush()
+				panic(http.ErrAbortHandler)
+			})
+			rc, err := r.Open(t.Context(), "b", 0, n)
+			if err == nil {
+				_, err = io.ReadAll(rc)
+				rc.Close()
+			}
+			if !errors.Is(err, fault.ErrUnavailable) || errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), "broke off") {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
 // TestStores_AReplacedObjectIsDamage: no reader gets the bytes of two objects.
 func TestStores_AReplacedObjectIsDamage(t *testing.T) {
 	content := body()

@@ -72,10 +72,10 @@ func openPart(ctx context.Context, store opener, p part, stall time.Duration) (i
 			have = p.n
 		}
 	}
-	body := &stallGuard{ReadCloser: a.body, ctx: ctx, cancel: cancel, timer: time.AfterFunc(stall, cancel), stall: stall}
+	body := &stallGuard{ReadCloser: a.body, name: p.name, ctx: ctx, cancel: cancel, timer: time.AfterFunc(stall, cancel), stall: stall}
 	body.timer.Stop()
 	if _, err := io.CopyN(io.Discard, body, skip); err != nil {
-		return nil, "", errors.Join(fmt.Errorf("blob %s: the answer broke off before byte %d: %w: %w", p.name, p.off, err, fault.ErrUnavailable), body.Close())
+		return nil, "", errors.Join(fmt.Errorf("blob %s: the answer broke off before byte %d: %s: %w", p.name, p.off, err.Error(), fault.ErrUnavailable), body.Close())
 	}
 	return &exact{ReadCloser: body, left: have, total: total, short: func(left int64) error {
 		return fmt.Errorf("blob %s: the answer broke off with %d bytes missing: %w", p.name, left, fault.ErrUnavailable)
@@ -139,6 +139,7 @@ func contentRange(s string) (from, total int64) {
 // stallGuard cancels a Read that returns no byte for too long. Time between two calls of Read does not count.
 type stallGuard struct {
 	io.ReadCloser
+	name   string          // of the blob
 	ctx    context.Context // the caller's
 	cancel context.CancelFunc
 	timer  *time.Timer
@@ -155,7 +156,8 @@ func (g *stallGuard) Read(p []byte) (int, error) {
 	case g.ctx.Err() != nil:
 		return n, fmt.Errorf("read body: %w", context.Cause(g.ctx))
 	}
-	return n, fmt.Errorf("read body: %w: %w", err, fault.ErrUnavailable)
+	// The text alone: readers take an io.ErrUnexpectedEOF for the end of the blob.
+	return n, fmt.Errorf("blob %s: the answer broke off: %s; check the network on the way to the store: %w", g.name, err.Error(), fault.ErrUnavailable)
 }
 
 func (g *stallGuard) Close() error {

@@ -123,7 +123,7 @@ func (f *file) ReadAt(ctx context.Context, p []byte, off int64) error {
 	}
 	defer rc.Close()
 	if _, err := io.ReadFull(rc, p); err != nil {
-		return f.inFile(off, err)
+		return err // which names the file
 	}
 	return nil
 }
