@@ -3,6 +3,7 @@ package repo_test
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"iter"
 	"net/http"
 	"net/http/httptest"
@@ -83,6 +84,29 @@ func TestWeb_ARealRepositoryIsReadWithoutListings(t *testing.T) {
 		if !errors.Is(err, fault.ErrUnsupported) {
 			t.Errorf("%v", err)
 		}
+	}
+}
+
+// TestWeb_WhyThereIsNoCatalogIsSaid: not that a web server lists no files.
+func TestWeb_WhyThereIsNoCatalogIsSaid(t *testing.T) {
+	for _, c := range []struct {
+		status int
+		want   error
+		says   string
+	}{
+		{404, fs.ErrNotExist, "index.latest is missing"},
+		{403, fault.ErrConfig, "to everyone"},
+		{503, fault.ErrUnavailable, "503"},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(c.status) }))
+		r, err := repo.NewWeb(server.URL+"/p", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := snapshot.OpenCatalog(t.Context(), r); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%d: %v", c.status, err)
+		}
+		server.Close()
 	}
 }
 

@@ -151,6 +151,13 @@ func (c *Catalog) findGeneration(ctx context.Context) error {
 			c.Generation = latest
 			return nil
 		}
+		switch {
+		case !errors.Is(failed, fault.ErrUnsupported): // a store that has no listings explains nothing
+		case missing(err):
+			return noRepository(fmt.Sprintf("no snapshot repository in %s: index.latest is missing; give the folder that holds it", address(c.repo)))
+		case err != nil:
+			failed = err
+		}
 		return fmt.Errorf("find the catalog: %w", failed)
 	}
 	c.Generation = listed
