@@ -34,7 +34,8 @@ func openWorkerSession(ctx context.Context, o wiring.Options, log *slog.Logger, 
 	h := &workerSession{in: in, done: func() error { return nil }}
 	var err error
 	if h.blobs, err = wiring.OpenCounted(ctx, o, in.Memory); err != nil {
-		h.unreadable = true
+		code, _ := exit.Of(err)
+		h.unreadable = code == exit.Snapshot
 		return h, err
 	}
 	if h.Session, h.done, err = wiring.OpenMigration(ctx, o, log, h.blobs, in); err != nil {

@@ -28,10 +28,14 @@ func OpenRepository(ctx context.Context, o Options) (repo.Repository, error) {
 		return &repo.Lazy{Address: o.repoURI, Options: o.stores}, nil
 	}
 	blobs, err := repo.OpenFederation(ctx, o.repoURI, o.remotes, o.stores)
-	if err != nil {
-		return nil, exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", o.repoURI, err))
+	if err == nil {
+		return blobs, nil
 	}
-	return blobs, nil
+	err = fmt.Errorf("repository %s: %w", o.repoURI, err)
+	if repo.IsRemote(o.repoURI) { // no access, or wrong options
+		return nil, err
+	}
+	return nil, exit.With(exit.Snapshot, err)
 }
 
 // OpenCounted opens the repository, counts its requests, and reads large blobs within memory.
@@ -68,9 +72,10 @@ func (o Options) SessionSettings(blobs repo.Repository) map[string]string {
 	return o.Request().Settings(blobs.URI())
 }
 
-// PlanError returns an error of plan.New with its exit code: wrong names are the user's, the rest is the snapshot's.
+// PlanError returns an error of plan.New with its exit code: wrong names are the user's, a store that does not answer has no code of its
+// own, and the rest is the snapshot's.
 func PlanError(err error) error {
-	if err == nil || errors.Is(err, fault.ErrConfig) || errors.Is(err, context.Canceled) {
+	if err == nil || errors.Is(err, fault.ErrConfig) || errors.Is(err, fault.ErrUnavailable) || errors.Is(err, context.Canceled) {
 		return err
 	}
 	return exit.With(exit.Snapshot, err)
