@@ -6,9 +6,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
 )
 
 // Package and version of the server that InstallAzurite installs.
@@ -65,6 +68,17 @@ func StartAzurite(t testing.TB) Azurite {
 		t.Fatal(err)
 	}
 	return a
+}
+
+// Signature returns a shared access signature that permits to read and list the container for a time.
+func (a Azurite) Signature(t testing.TB, lasts time.Duration) string {
+	t.Helper()
+	address, err := a.client.ServiceClient().NewContainerClient("bucket").GetSASURL(sas.ContainerPermissions{Read: true, List: true}, time.Now().Add(lasts), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, signature, _ := strings.Cut(address, "?")
+	return signature
 }
 
 // Put writes a blob of the container.

@@ -36,6 +36,7 @@ type Azure struct {
 	place
 	client    *container.Client
 	anonymous bool
+	ends      time.Time // when the shared access signature expires; zero if that is unknown
 	stall     time.Duration
 	endpoint  string // without a slash at the end
 	flags     string

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
@@ -56,9 +57,11 @@ func (a *Azure) connectWith(address string, endpoint *url.URL, secret string, o 
 	file := "--" + o.Flags + "azure-key-file " + o.KeyFile
 	if strings.Contains(secret, "sig=") {
 		query := strings.TrimPrefix(secret, "?")
-		if _, err := url.ParseQuery(query); err != nil || strings.ContainsAny(query, " \r\n?") {
+		fields, err := url.ParseQuery(query)
+		if err != nil || strings.ContainsAny(query, " \r\n?") {
 			return fmt.Errorf("%s: want one shared access signature, such as sv=…&sig=…", file)
 		}
+		a.ends = signatureEnds(fields.Get("se"))
 		if endpoint.Scheme != "https" && !isLoopback(endpoint.Hostname()) {
 			return fmt.Errorf("--%sazure-endpoint %s has no TLS, so that the signature of %s could be read on the way: give an https:// address", o.Flags, endpoint, file)
 		}
@@ -77,6 +80,17 @@ func (a *Azure) connectWith(address string, endpoint *url.URL, secret string, o 
 	}
 	a.client, err = container.NewClientWithSharedKeyCredential(address, key, options)
 	return err
+}
+
+// signatureEnds parses when a shared access signature expires; zero for an unknown form, and for a signature whose end a policy of the
+// container has.
+func signatureEnds(stated string) time.Time {
+	for _, form := range []string{time.RFC3339, "2006-01-02T15:04Z", time.DateOnly} {
+		if at, err := time.Parse(form, stated); err == nil {
+			return at
+		}
+	}
+	return time.Time{}
 }
 
 // isAzure reports whether a host is one of Azure's blob hosts.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
@@ -42,9 +43,9 @@ func (a *Azure) failed(ctx context.Context, verb, name string, err error) error 
 	quoted := fmt.Sprintf("%s: the store answers %d %s", what, r.StatusCode, code)
 	switch {
 	case passes(r.StatusCode) || slices.Contains(azurePassing, code):
-		return fmt.Errorf("%s: %w", quoted, fault.ErrUnavailable)
+		return fmt.Errorf("%s%s: %w", quoted, later(r.StatusCode), fault.ErrUnavailable)
 	case code == "ContainerNotFound" || r.StatusCode == http.StatusNotFound && (verb == verbPut || verb == "list"):
-		return fmt.Errorf("%s: %w", what, fault.ErrNoBucket)
+		return &missingBucket{what, "the name of the container, " + flag + "account and " + flag + "endpoint"}
 	case code == "BlobNotFound" || r.StatusCode == http.StatusNotFound:
 		return fmt.Errorf("%s: %w", what, fs.ErrNotExist)
 	case r.StatusCode == http.StatusRequestedRangeNotSatisfiable:
@@ -55,6 +56,8 @@ func (a *Azure) failed(ctx context.Context, verb, name string, err error) error 
 		return fmt.Errorf("%s; the blob is archived, bring it to an online tier first: %w", quoted, fault.ErrConfig)
 	case a.anonymous && (r.StatusCode == http.StatusUnauthorized || r.StatusCode == http.StatusForbidden || r.StatusCode == http.StatusConflict):
 		return fmt.Errorf("%s; no credentials are sent to %s, give %skey-file: %w", quoted, a.endpoint, flag, fault.ErrConfig)
+	case !a.ends.IsZero() && time.Now().After(a.ends) && (r.StatusCode == http.StatusUnauthorized || r.StatusCode == http.StatusForbidden):
+		return fmt.Errorf("%s; the signature in %skey-file expired at %s, write a new one into the file and run the same command again: %w", quoted, flag, a.ends.UTC().Format(time.RFC3339), fault.ErrConfig)
 	case code == "AuthenticationFailed" || code == "AuthorizationFailure":
 		return fmt.Errorf("%s (%s); is it the key of the account, is a signature valid for this request, is the clock of this machine right, and does the account's firewall admit it?: %w", quoted, azureMessage(r.RawResponse), fault.ErrConfig)
 	case r.StatusCode == http.StatusUnauthorized || r.StatusCode == http.StatusForbidden:

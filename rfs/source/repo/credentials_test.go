@@ -2,12 +2,7 @@ package repo_test
 
 import (
 	"bytes"
-	"crypto/rand"
-	"crypto/rsa"
-	"crypto/x509"
 	"encoding/base64"
-	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"net/http"
@@ -23,49 +18,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/testing/objectserver"
 )
-
-// issuer hands out the tokens token-1, token-2, … for the key in a file.
-type issuer struct {
-	keyFile string
-	given   atomic.Int64
-}
-
-func newIssuer(t *testing.T, refuse func(n int64, w http.ResponseWriter) bool) *issuer {
-	t.Helper()
-	i := &issuer{keyFile: filepath.Join(t.TempDir(), "key.json")}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		n := i.given.Add(1)
-		if refuse != nil && refuse(n, w) {
-			return
-		}
-		if req.ParseForm() != nil || req.Form.Get("assertion") == "" {
-			w.WriteHeader(http.StatusBadRequest)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"access_token":"token-%d","token_type":"Bearer","expires_in":3600}`, n)
-	}))
-	t.Cleanup(server.Close)
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := json.Marshal(map[string]string{
-		"type": "service_account", "client_email": "rfsd@project.iam", "private_key_id": "1", "token_uri": server.URL,
-		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(i.keyFile, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return i
-}
 
 // googleStore is a store that takes one token and notes what it heard.
 func googleStore(t *testing.T, takes *atomic.Value, heard *atomic.Value) string {
@@ -86,10 +38,10 @@ func googleStore(t *testing.T, takes *atomic.Value, heard *atomic.Value) string 
 
 // TestGCS_ATokenThatIsNoLongerTakenIsReplaced: in the middle of a run, without the operator.
 func TestGCS_ATokenThatIsNoLongerTakenIsReplaced(t *testing.T) {
-	i := newIssuer(t, nil)
+	i := objectserver.StartIssuer(t, nil)
 	var takes, heard atomic.Value
 	takes.Store("token-1")
-	g, err := repo.NewGCS(t.Context(), "gs://bucket", repo.GCSOptions{Endpoint: googleStore(t, &takes, &heard), KeyFile: i.keyFile})
+	g, err := repo.NewGCS(t.Context(), "gs://bucket", repo.GCSOptions{Endpoint: googleStore(t, &takes, &heard), KeyFile: i.KeyFile})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,15 +51,15 @@ func TestGCS_ATokenThatIsNoLongerTakenIsReplaced(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if i.given.Load() != 1 {
-		t.Errorf("%d tokens for 3 requests", i.given.Load())
+	if i.Given() != 1 {
+		t.Errorf("%d tokens for 3 requests", i.Given())
 	}
 	takes.Store("token-2")
-	if _, err := repo.ReadAll(t.Context(), r, "b", 1<<20); err != nil || i.given.Load() != 2 {
-		t.Errorf("after the token was revoked: %v, %d tokens", err, i.given.Load())
+	if _, err := repo.ReadAll(t.Context(), r, "b", 1<<20); err != nil || i.Given() != 2 {
+		t.Errorf("after the token was revoked: %v, %d tokens", err, i.Given())
 	}
 	takes.Store("none")
-	if _, err := repo.ReadAll(t.Context(), r, "b", 1<<20); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "storage.objects.get") || strings.Contains(err.Error(), "token-") {
+	if _, err := repo.ReadAll(t.Context(), r, "b", 1<<20); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "check --gcs-key-file") || strings.Contains(err.Error(), "token-") {
 		t.Errorf("credentials that are not taken any more: %v", err)
 	}
 }
@@ -121,13 +73,13 @@ func TestGCS_CredentialsThatCannotWorkAreRefusedAtOnce(t *testing.T) {
 		}
 		return path
 	}
-	refusing := newIssuer(t, func(_ int64, w http.ResponseWriter) bool {
+	refusing := objectserver.StartIssuer(t, func(_ int64, w http.ResponseWriter) bool {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusBadRequest)
 		fmt.Fprint(w, `{"error":"invalid_grant","error_description":"Invalid JWT Signature. canary"}`)
 		return true
 	})
-	down := newIssuer(t, func(_ int64, w http.ResponseWriter) bool { w.WriteHeader(http.StatusBadGateway); return true })
+	down := objectserver.StartIssuer(t, func(_ int64, w http.ResponseWriter) bool { w.WriteHeader(http.StatusBadGateway); return true })
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", filepath.Join(dir, "none"))
 	for name, c := range map[string]struct {
 		endpoint, file string
@@ -139,11 +91,11 @@ func TestGCS_CredentialsThatCannotWorkAreRefusedAtOnce(t *testing.T) {
 		"another JSON":         {"", file("json", `{"secret":"canary"}`), fault.ErrConfig, "JSON file of a service account"},
 		"an unknown type":      {"", file("type", `{"type":"canary"}`), fault.ErrConfig, "--gcs-key-file"},
 		"a broken key":         {"https://127.0.0.1:1", file("key", `{"type":"service_account","private_key":"canary"}`), fault.ErrUnavailable, "no Google token"},
-		"a deleted key":        {"https://127.0.0.1:1", refusing.keyFile, fault.ErrConfig, "is the key deleted or disabled"},
-		"an issuer that fails": {"https://127.0.0.1:1", down.keyFile, fault.ErrUnavailable, "502"},
-		"no TLS":               {"http://storage.example", refusing.keyFile, fault.ErrConfig, "has no TLS"},
+		"a deleted key":        {"https://127.0.0.1:1", refusing.KeyFile, fault.ErrConfig, "is the key deleted or disabled"},
+		"an issuer that fails": {"https://127.0.0.1:1", down.KeyFile, fault.ErrUnavailable, "502"},
+		"no TLS":               {"http://storage.example", refusing.KeyFile, fault.ErrConfig, "has no TLS"},
 		"no environment":       {"", "", fault.ErrConfig, "GOOGLE_APPLICATION_CREDENTIALS"},
-		"no address":           {"https://", refusing.keyFile, fault.ErrConfig, "--gcs-endpoint"},
+		"no address":           {"https://", refusing.KeyFile, fault.ErrConfig, "--gcs-endpoint"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := repo.NewGCS(t.Context(), "gs://bucket", repo.GCSOptions{Endpoint: c.endpoint, KeyFile: c.file})
@@ -156,8 +108,8 @@ func TestGCS_CredentialsThatCannotWorkAreRefusedAtOnce(t *testing.T) {
 
 // TestGCS_TheEnvironmentsCredentialsGoToGoogleOnly: another endpoint gets requests without them.
 func TestGCS_TheEnvironmentsCredentialsGoToGoogleOnly(t *testing.T) {
-	i := newIssuer(t, nil)
-	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", i.keyFile)
+	i := objectserver.StartIssuer(t, nil)
+	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", i.KeyFile)
 	var takes, heard atomic.Value
 	takes.Store("token-1")
 	g, err := repo.NewGCS(t.Context(), "gs://bucket", repo.GCSOptions{Endpoint: googleStore(t, &takes, &heard)})
@@ -167,8 +119,8 @@ func TestGCS_TheEnvironmentsCredentialsGoToGoogleOnly(t *testing.T) {
 	if _, err := g.Open(t.Context(), "b", 0, 10); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "give --gcs-key-file") {
 		t.Errorf("%v", err)
 	}
-	if heard.Load() != "" || i.given.Load() != 0 {
-		t.Errorf("%d tokens, the endpoint heard %q", i.given.Load(), heard.Load())
+	if heard.Load() != "" || i.Given() != 0 {
+		t.Errorf("%d tokens, the endpoint heard %q", i.Given(), heard.Load())
 	}
 }
 

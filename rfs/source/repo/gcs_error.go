@@ -42,9 +42,9 @@ func (g *GCS) failed(ctx context.Context, verb, name string, err error) error {
 	}
 	switch {
 	case passes(r.status) || gcsPassing[reason]:
-		return fmt.Errorf("%s: %w", quoted, fault.ErrUnavailable)
+		return fmt.Errorf("%s%s: %w", quoted, later(r.status), fault.ErrUnavailable)
 	case r.status == http.StatusNotFound && (verb == verbPut || verb == "list" || strings.Contains(message, "bucket does not exist")):
-		return fmt.Errorf("%s: %w", what, fault.ErrNoBucket)
+		return &missingBucket{what, "its name and --" + g.flags + "gcs-endpoint"}
 	case r.status == http.StatusNotFound:
 		return fmt.Errorf("%s: %w", what, fs.ErrNotExist)
 	case r.status == http.StatusRequestedRangeNotSatisfiable:
@@ -55,7 +55,9 @@ func (g *GCS) failed(ctx context.Context, verb, name string, err error) error {
 		return fmt.Errorf("%s: %w", quoted, fault.ErrUnavailable)
 	case r.status == http.StatusUnauthorized && r.token == "":
 		return fmt.Errorf("%s; no credentials are sent to %s, give --%sgcs-key-file: %w", quoted, g.endpoint, g.flags, fault.ErrConfig)
-	case r.status == http.StatusUnauthorized || r.status == http.StatusForbidden:
+	case r.status == http.StatusUnauthorized:
+		return fmt.Errorf("%s; the token has expired or is not valid here; check --%sgcs-key-file, or GOOGLE_APPLICATION_CREDENTIALS, and run the same command again: %w", quoted, g.flags, fault.ErrConfig)
+	case r.status == http.StatusForbidden:
 		return fmt.Errorf("%s; the credentials may not do this (%s is needed): %w", quoted, gcsNeeded[verb], fault.ErrConfig)
 	}
 	return fmt.Errorf("%s: %w", quoted, fault.ErrConfig)

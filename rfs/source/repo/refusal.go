@@ -76,6 +76,23 @@ func passes(status int) bool {
 	return status == http.StatusTooManyRequests || status == http.StatusRequestTimeout || status >= 500
 }
 
+// later returns what to do about a store that asks for fewer requests; "" for other statuses.
+func later(status int) string {
+	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+		return "; it is overloaded or limits the requests, try again later"
+	}
+	return ""
+}
+
+// missingBucket is the error of a request to a bucket that does not exist. It is an fault.ErrNoBucket.
+type missingBucket struct{ what, check string }
+
+func (e *missingBucket) Error() string {
+	return e.what + ": the bucket does not exist; check " + e.check + ": " + fault.ErrConfig.Error()
+}
+
+func (e *missingBucket) Unwrap() error { return fault.ErrNoBucket }
+
 // redirected returns the error of a response that redirects.
 func redirected(what, host, check string) error {
 	return fmt.Errorf("%s: the store redirects to %s, to which nothing is sent; check %s: %w", what, host, check, fault.ErrConfig)

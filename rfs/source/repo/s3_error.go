@@ -23,6 +23,8 @@ var passing = []string{"SlowDown", "InternalError", "ServiceUnavailable", "Reque
 // expired are error codes for credentials that have expired.
 var expired = []string{"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "RequestExpired"}
 
+const expiredKeys = "the keys have expired; get new ones (AWS_SESSION_TOKEN with its two keys, or the profile of AWS_PROFILE) and run the same command again"
+
 const noSuchKey = "the store has no such access key; check AWS_ACCESS_KEY_ID, or the profile of AWS_PROFILE, and the endpoint"
 
 // credentialRemedies holds the remedy for each error code of wrong credentials.
@@ -31,6 +33,9 @@ var credentialRemedies = map[string]string{
 	"InvalidAccessKeyId":    noSuchKey,
 	"XAdminUserNotFound":    noSuchKey, // of versitygw, with the status 404
 	"InvalidToken":          "the session token is wrong; check AWS_SESSION_TOKEN, and leave it out for keys that are not temporary",
+	"ExpiredToken":          expiredKeys,
+	"ExpiredTokenException": expiredKeys,
+	"TokenRefreshRequired":  expiredKeys,
 }
 
 // verbPut names the only request that writes.
@@ -59,11 +64,11 @@ func (r *S3) failed(ctx context.Context, verb, name string, err error) error {
 	}
 	switch {
 	case slices.Contains(passing, code) || slices.Contains(expired, code) && awsconfig.Renew(ctx, r.creds):
-		return fmt.Errorf("%s: the store answers %d %s: %w", what, status, code, fault.ErrUnavailable)
+		return fmt.Errorf("%s: the store answers %d %s%s: %w", what, status, code, later(status), fault.ErrUnavailable)
 	case credentialRemedies[code] != "":
 		return fmt.Errorf("%s: the store refuses the credentials (%s): %s: %w", what, code, credentialRemedies[code], fault.ErrConfig)
 	case code == "NoSuchBucket" || verb == verbPut && status == http.StatusNotFound:
-		return fmt.Errorf("%s: %w", what, fault.ErrNoBucket)
+		return &missingBucket{what, "its name, --" + r.flags + "s3-endpoint and --" + r.flags + "s3-region"}
 	case code == "NoSuchKey" || code == "NotFound" || status == http.StatusNotFound:
 		return fmt.Errorf("%s: %w", what, fs.ErrNotExist)
 	case status == http.StatusRequestedRangeNotSatisfiable:
@@ -89,10 +94,10 @@ func (r *S3) failed(ctx context.Context, verb, name string, err error) error {
 		}
 		return fmt.Errorf("%s: %s: %w", what, said, fault.ErrConfig)
 	}
-	if status == 0 {
+	if status == 0 || status/100 == 2 { // no answer, or not all of it
 		return fmt.Errorf("%s: %w", what, r.unanswered(err))
 	}
-	return fmt.Errorf("%s: the store answers %d %s: %w", what, status, code, fault.ErrUnavailable)
+	return fmt.Errorf("%s: the store answers %d %s%s: %w", what, status, code, later(status), fault.ErrUnavailable)
 }
 
 // unanswered returns the error of a request without a response.

@@ -131,7 +131,7 @@ func (w *Web) failed(what, name string, res *http.Response) error {
 	}
 	switch {
 	case passes(res.StatusCode):
-		return fmt.Errorf("%s: the server answers %d: %w", what, res.StatusCode, fault.ErrUnavailable)
+		return fmt.Errorf("%s: the server answers %d%s: %w", what, res.StatusCode, later(res.StatusCode), fault.ErrUnavailable)
 	case res.StatusCode == http.StatusNotFound || res.StatusCode == http.StatusGone:
 		return fmt.Errorf("%s: %w", what, fs.ErrNotExist)
 	case res.StatusCode == http.StatusRequestedRangeNotSatisfiable:
