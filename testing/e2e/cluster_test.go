@@ -63,6 +63,14 @@ func landed(t *testing.T, n *cluster.Node) truth.Docs {
 // scrolled reads every document that a search finds, on any version.
 func scrolled(t *testing.T, n *cluster.Node, search string) truth.Docs {
 	t.Helper()
+	docs := truth.Docs{}
+	eachHit(t, n, search, func(k truth.Key, source []byte) { docs[k] = bytes.Clone(source) })
+	return docs
+}
+
+// eachHit calls a function for every document that a search finds, on any version. The source is valid during the call.
+func eachHit(t *testing.T, n *cluster.Node, search string, give func(k truth.Key, source []byte)) {
+	t.Helper()
 	type page struct {
 		Scroll string `json:"_scroll_id"`
 		Hits   struct {
@@ -74,12 +82,11 @@ func scrolled(t *testing.T, n *cluster.Node, search string) truth.Docs {
 			} `json:"hits"`
 		} `json:"hits"`
 	}
-	docs := truth.Docs{}
 	var p page
 	err := n.JSON(t.Context(), "POST", search, map[string]any{"sort": []string{"_doc"}}, &p)
 	for err == nil && len(p.Hits.Hits) > 0 {
 		for _, h := range p.Hits.Hits {
-			docs[truth.Key{Index: h.Index, ID: h.ID, Routing: h.Routing}] = bytes.Clone(h.Source)
+			give(truth.Key{Index: h.Index, ID: h.ID, Routing: h.Routing}, h.Source)
 		}
 		scroll := p.Scroll
 		p = page{}
@@ -88,7 +95,6 @@ func scrolled(t *testing.T, n *cluster.Node, search string) truth.Docs {
 	if err != nil {
 		t.Fatalf("read back: %v", err)
 	}
-	return docs
 }
 
 func targetArgs(url, repo string, more ...string) []string {

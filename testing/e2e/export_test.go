@@ -97,6 +97,7 @@ type summary struct {
 	Totals struct {
 		Indexed int `json:"indexed"`
 		Failed  int `json:"failed"`
+		Bytes   int `json:"bytes"`
 	} `json:"totals"`
 	Changes changes `json:"changes"`
 	Round   struct {
