@@ -2,19 +2,12 @@ package config
 
 import (
 	"cmp"
-	"fmt"
 	"log/slog"
-	"net/http"
-	"os"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/pattern"
-	"github.com/rfsd/rfsd/rfs/base/secret"
-	"github.com/rfsd/rfsd/rfs/destination/target"
-	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
 // Stores hold the connection settings of buckets.
