@@ -1,0 +1,214 @@
+package rollback
+
+import (
+	"context"
+	"errors"
+	"maps"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/destination/target"
+)
+
+// Own is the number of operations of documents of the session.
+type Own struct {
+	Targets    []string // indices that received only these documents
+	Operations int64    // sequence numbers that the documents used in all of these indices
+}
+
+// Seal records the sequence numbers of the created indices at the end of the migration: higher numbers are later writes. A
+// recorded number is never replaced, so Seal may be repeated. If own has fewer operations than the indices have used,
+// Seal records the difference as operations of other clients, in the same change: a process killed between two changes leaves no
+// index with recorded numbers but without the operations of other clients. Numbers that cannot be read stay unknown.
+func (l *Ledger) Seal(ctx context.Context, own ...Own) error {
+	var all []reading
+	used := map[string]int64{}
+	open := func(c session.Creation, was object) bool {
+		used[c.Name] = operations(was.Sequence) - was.Beside
+		return was.Sequence == nil
+	}
+	err := l.sequences(ctx, open, func(c session.Creation, was object, is map[string]int64) error {
+		used[c.Name] = operations(is) - was.Beside
+		all = append(all, reading{c, was, is})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	foreign := map[string]int64{}
+	for _, o := range own {
+		n, known := -o.Operations, true
+		for _, name := range o.Targets {
+			now, read := used[name]
+			n, known = n+now, known && read
+		}
+		for _, name := range o.Targets {
+			if known && n > 0 {
+				foreign[name] = n
+			}
+		}
+	}
+	for _, r := range all {
+		err := l.record(ctx, r.c, r.was, func(o object) (object, bool) {
+			if o.Touched || o.Sequence != nil {
+				return o, false
+			}
+			o.Sequence, o.Foreign = r.is, foreign[r.c.Name]
+			return o, true
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sealed returns a function that reports whether the sequence numbers of an index are recorded, and its name is in names or names is
+// empty.
+func sealed(names []string) func(session.Creation, object) bool {
+	named := map[string]bool{}
+	for _, name := range names {
+		named[name] = true
+	}
+	return func(c session.Creation, was object) bool {
+		return was.Sequence != nil && (len(names) == 0 || named[c.Name])
+	}
+}
+
+// Written returns the indices, by name, that were written to after the migration ended, with a description of the difference. It
+// leaves out indices that the session did not create, and indices that an earlier Unseal has marked.
+func (l *Ledger) Written(ctx context.Context, names []string) (map[string]string, error) {
+	written := map[string]string{}
+	if len(names) == 0 {
+		return written, nil
+	}
+	is := sealed(names)
+	return written, l.sequences(ctx, func(c session.Creation, was object) bool { return is(c, was) && !was.Touched }, func(c session.Creation, was object, is map[string]int64) error {
+		if d := since(was.Sequence, is); d != "" {
+			written[c.Name] = d
+		}
+		return nil
+	})
+}
+
+// Unseal must be called before documents are sent to the named indices after the migration has ended; without names, to any created
+// index. It marks indices that were written to since the end, since later sequence numbers cannot be attributed.
+func (l *Ledger) Unseal(ctx context.Context, names ...string) error {
+	return l.each(ctx, sealed(names), func(_ session.Creation, was object, is map[string]int64) (object, bool) {
+		switch {
+		case was.Sequence == nil:
+			return was, false
+		case since(was.Sequence, is) != "":
+			was.Touched = true // Sequence stays
+			return was, true
+		}
+		was.Sequence = nil
+		return was, !was.Touched
+	})
+}
+
+// Around runs work that sends documents of the session outside its phases. Afterwards it seals indices again that had no
+// other writes since the migration ended. If the process is killed, the former seal stays, and the documents count as
+// written after the migration.
+func (l *Ledger) Around(ctx context.Context, work func() error) error {
+	untouched := map[string]map[string]int64{}
+	err := l.each(ctx, sealed(nil), func(c session.Creation, was object, is map[string]int64) (object, bool) {
+		switch {
+		case was.Sequence == nil || was.Touched:
+			return was, false
+		case since(was.Sequence, is) != "":
+			was.Touched = true
+			return was, true
+		}
+		untouched[c.Name] = was.Sequence
+		return was, false
+	})
+	if err != nil {
+		return err
+	}
+	err = work()
+	return errors.Join(err, l.each(ctx, func(c session.Creation, _ object) bool { return untouched[c.Name] != nil }, func(c session.Creation, was object, is map[string]int64) (object, bool) {
+		before := untouched[c.Name]
+		if before == nil || was.Touched || !maps.Equal(before, was.Sequence) {
+			return was, false
+		}
+		was.Beside += operations(is) - operations(before)
+		was.Sequence = is
+		return was, true
+	}))
+}
+
+// operations returns the number of used sequence numbers, given the highest one of each shard.
+func operations(sequence map[string]int64) (n int64) {
+	for _, highest := range sequence {
+		n += highest + 1
+	}
+	return n
+}
+
+// each changes the record of each wanted index, given its current sequence numbers.
+func (l *Ledger) each(ctx context.Context, wanted func(session.Creation, object) bool, f func(c session.Creation, was object, is map[string]int64) (object, bool)) error {
+	return l.sequences(ctx, wanted, func(c session.Creation, was object, is map[string]int64) error {
+		return l.record(ctx, c, was, func(o object) (object, bool) { return f(c, o, is) })
+	})
+}
+
+// sequenceReaders limits the concurrent requests for sequence numbers.
+const sequenceReaders = 8
+
+// reading is the record of an index, with its current sequence numbers.
+type reading struct {
+	c   session.Creation
+	was object
+	is  map[string]int64
+}
+
+// sequences calls f sequentially with the record of each wanted confirmed index and its current sequence numbers,
+// unless they cannot be read.
+func (l *Ledger) sequences(ctx context.Context, wanted func(session.Creation, object) bool, f func(c session.Creation, was object, is map[string]int64) error) error {
+	var all []reading
+	for c, err := range l.Records.All(ctx) {
+		if err != nil {
+			return err
+		}
+		if (c.Kind != Index && c.Kind != DataStream) || c.State != session.CreationDone {
+			continue
+		}
+		was, err := decodeObject(c)
+		if err != nil {
+			return err
+		}
+		if wanted(c, was) {
+			all = append(all, reading{c: c, was: was})
+		}
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(sequenceReaders)
+	for i := range all {
+		g.Go(func() (err error) {
+			all[i].is, err = Sequence(gctx, l.API, all[i].c.Name)
+			switch {
+			case errors.Is(err, errAbsent), errors.Is(err, target.ErrNotAnswered): // an undo states the reason
+				return nil
+			case errors.Is(err, fault.ErrConfig), errors.Is(err, fault.ErrRejected):
+				l.Log.WarnContext(ctx, "sequence numbers are unknown; `rfsctl undo` will refuse the index", "index", all[i].c.Name, "reason", err.Error())
+				return nil
+			}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for _, r := range all {
+		if r.is == nil {
+			continue
+		}
+		if err := f(r.c, r.was, r.is); err != nil {
+			return err
+		}
+	}
+	return nil
+}
