@@ -258,3 +258,57 @@ func (s *storedFields) checkSizes(in *codec.Input, src *source) error {
 	}
 	return src.wrap(in.Err())
 }
+
+// head parses the head of a chunk, whose bytes are read from w, and returns its length.
+func (s *storedFields) head(ctx context.Context, w *window, at place, c *chunk) (int64, error) {
+	p, err := w.at(ctx, at.start, s.headLen(at))
+	if err != nil {
+		return 0, err
+	}
+	n, err := s.format.layout.header(p, at, s, c)
+	if err != nil {
+		return 0, s.fdt.wrapAt(err, at.start)
+	}
+	return int64(n), nil
+}
+
+// unpackChunk appends the raw bytes of chunk k to raw. Its compressed bytes are [pos, end) of .fdt.
+func (s *storedFields) unpackChunk(ctx context.Context, w *window, unpack compression, k int, c *chunk, raw []byte, pos, end int64) ([]byte, error) {
+	total := c.total
+	if total == 0 {
+		return raw, nil // the few bytes that writers leave here have no meaning
+	}
+	if unpack == nil {
+		p, err := w.at(ctx, pos, end-pos)
+		return append(raw, p...), err
+	}
+	slice := total
+	if c.sliced {
+		if slice = min(s.chunkSize, total); slice < 1 {
+			return raw, codec.Errorf(pos, "sliced chunk with slices of %d bytes", slice)
+		}
+	}
+	for left := total; left > 0; left -= slice {
+		slice = min(slice, left)
+		size := end - pos
+		if c.sliced {
+			size = min(size, unitBound(slice))
+		}
+		p, err := w.at(ctx, pos, size)
+		if err != nil {
+			return raw, err
+		}
+		var took int
+		if raw, took, err = unpack.unit(raw, p, int(min(slice, maxPlainUnit+1)), !c.sliced); err != nil {
+			return raw, err
+		}
+		pos += int64(took)
+		if c.sliced {
+			w.advance(pos)
+		}
+	}
+	if pos != end {
+		return raw, codec.Errorf(pos, "chunk %d ends at %d, the index states %d", k, pos, end)
+	}
+	return raw, nil
+}
