@@ -26,6 +26,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/cert"
 	"github.com/rfsd/rfsd/daemon/fleet"
 	"github.com/rfsd/rfsd/daemon/sharing"
+	"github.com/rfsd/rfsd/daemon/sinks"
 	"github.com/rfsd/rfsd/daemon/telemetry"
 	"github.com/rfsd/rfsd/daemon/web"
 	"github.com/rfsd/rfsd/gossip"
@@ -226,7 +227,7 @@ func runNode(ctx context.Context, r runOptions) error {
 	defer r.sent.Stop()
 	conf := daemon.Config{
 		Name: r.own.Node.Name, Version: version, Session: r.Session, Workers: int(r.own.Node.Workers), MaxWorkers: r.own.Node.MaxWorkers, Memory: int64(r.own.Node.Memory),
-		Scales: r.own.Scaling.Driver != "", EndWhenDone: r.own.Node.EndWhenDone, Sinks: sinks(r), Logs: ring, Log: log, Notify: notify,
+		Scales: r.own.Scaling.Driver != "", EndWhenDone: r.own.Node.EndWhenDone, Sinks: eventSinks(r), Logs: ring, Log: log, Notify: notify,
 		Reload: func() (string, error) { return reload(r, id, &level) },
 	}
 	conf.Send, conf.Read = r.NodeLimits(log)
@@ -423,13 +424,13 @@ func (r runOptions) kind(open func(context.Context) (*cms.Coordinator, error)) f
 	}
 }
 
-func sinks(r runOptions) []daemon.Sink {
+func eventSinks(r runOptions) []daemon.Sink {
 	var all []daemon.Sink
 	if r.own.Events.Webhook != "" {
-		all = append(all, daemon.NewWebhook(r.own.Events.Webhook))
+		all = append(all, sinks.NewWebhook(r.own.Events.Webhook))
 	}
 	if len(r.own.Events.Command) > 0 {
-		all = append(all, daemon.NewCommand(r.own.Events.Command))
+		all = append(all, sinks.NewCommand(r.own.Events.Command))
 	}
 	return all
 }

@@ -2,7 +2,9 @@ package metadata
 
 import (
 	"slices"
+	"strings"
 
+	"github.com/rfsd/rfsd/rfs/destination/metadata/dates"
 	"github.com/rfsd/rfsd/rfs/document/rules"
 )
 
@@ -139,4 +141,30 @@ func aggregateMetric(e *edit, path string, f map[string]any) {
 	}
 	f["type"], f["dynamic"], f["properties"] = "object", false, parts
 	e.lose("aggregate-metric", path, "an object with a field for each metric; aggregations name %s.<metric>", path)
+}
+
+// dateFormats converts the format of date fields.
+func dateFormats(e *edit, path string, f map[string]any) {
+	s, ok := f["format"].(string)
+	if t := f["type"]; !ok || t != "date" && t != "date_nanos" && t != "date_range" {
+		return
+	}
+	s = e.dateFormat(path, s)
+	if e.created < 2 && !strings.Contains(s, "epoch_") {
+		e.note("date-format", path, "epoch_millis is added: Elasticsearch 1 took milliseconds besides any format")
+		s += "||epoch_millis"
+	}
+	f["format"] = s
+}
+
+// dateFormat returns a format as every target accepts it.
+func (e *edit) dateFormat(path, format string) string {
+	if !e.on("date-format") {
+		return format
+	}
+	out := dates.Format(e.created, format)
+	if out != format {
+		e.note("date-format", path, "%s is %s", format, out)
+	}
+	return out
 }

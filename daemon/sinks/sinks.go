@@ -1,4 +1,5 @@
-package daemon
+// Package sinks delivers events of a daemon outside of it: to a webhook, and to a program.
+package sinks
 
 import (
 	"bytes"

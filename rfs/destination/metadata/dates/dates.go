@@ -1,33 +1,17 @@
-package metadata
+// Package dates converts formats of dates.
+package dates
 
 import (
 	"strings"
 	"unicode"
 )
 
-// dateFormats converts the format of date fields.
-func dateFormats(e *edit, path string, f map[string]any) {
-	s, ok := f["format"].(string)
-	if t := f["type"]; !ok || t != "date" && t != "date_nanos" && t != "date_range" {
-		return
-	}
-	s = e.dateFormat(path, s)
-	if e.created < 2 && !strings.Contains(s, "epoch_") {
-		e.note("date-format", path, "epoch_millis is added: Elasticsearch 1 took milliseconds besides any format")
-		s += "||epoch_millis"
-	}
-	f["format"] = s
-}
-
-// dateFormat returns a format with built-in names in the spelling that every target accepts (dateOptionalTime becomes
-// date_optional_time) and patterns in the letters of java.time, which Elasticsearch uses since 7. Older patterns
-// are Joda's unless they have the prefix "8".
-func (e *edit) dateFormat(path, format string) string {
-	if !e.on("date-format") {
-		return format
-	}
-	joda := e.created < 7
-	if e.created >= 6 && strings.HasPrefix(format, "8") {
+// Format returns a format of an index of a major version with built-in names in the spelling that every target accepts (dateOptionalTime
+// becomes date_optional_time) and patterns in the letters of java.time, which Elasticsearch uses since 7. Older patterns are Joda's unless
+// they have the prefix "8".
+func Format(created int, format string) string {
+	joda := created < 7
+	if created >= 6 && strings.HasPrefix(format, "8") {
 		joda, format = false, format[1:]
 	}
 	parts := strings.Split(format, "||")
@@ -35,18 +19,14 @@ func (e *edit) dateFormat(path, format string) string {
 		p, marked := strings.CutPrefix(p, "8")
 		snake := snakeCase(p)
 		switch {
-		case snake != p && dateNames[strings.TrimPrefix(snake, "strict_")]:
+		case snake != p && names[strings.TrimPrefix(snake, "strict_")]:
 			p = snake
 		case joda && !marked && !isName(p):
 			p = jodaPattern(p)
 		}
 		parts[i] = p
 	}
-	out := strings.Join(parts, "||")
-	if out != format {
-		e.note("date-format", path, "%s is %s", format, out)
-	}
-	return out
+	return strings.Join(parts, "||")
 }
 
 // isName distinguishes the names of built-in formats from patterns.
@@ -86,8 +66,8 @@ func jodaPattern(p string) string {
 	return b.String()
 }
 
-// dateNames are the names of built-in formats, without strict_.
-var dateNames = map[string]bool{
+// names are the names of built-in formats, without strict_.
+var names = map[string]bool{
 	"date_optional_time": true, "basic_date": true, "basic_date_time": true, "basic_date_time_no_millis": true,
 	"basic_ordinal_date": true, "basic_ordinal_date_time": true, "basic_ordinal_date_time_no_millis": true, "basic_time": true,
 	"basic_time_no_millis": true, "basic_t_time": true, "basic_t_time_no_millis": true, "basic_week_date": true,
