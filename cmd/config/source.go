@@ -25,6 +25,11 @@ func (s Stores) Options() repo.Options {
 	return repo.Options{S3: s.S3.options(), GCS: s.GCS.options(""), Azure: s.Azure.options("")}
 }
 
+// State returns the place of the state of the work in a bucket that is reached by these settings.
+func (s Stores) State(uri string) StateBucket {
+	return StateBucket{URI: uri, Region: s.S3.Region, Endpoint: s.S3.Endpoint, PathStyle: s.S3.PathStyle, RoleARN: s.S3.RoleARN, GCS: s.GCS, Azure: s.Azure}
+}
+
 // GCS holds the connection settings of a bucket of Google Cloud Storage.
 type GCS struct {
 	Endpoint string `flag:"gcs-endpoint" check:"url" help:"address of Google Cloud Storage, if not Google's"`

@@ -18,18 +18,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
-// Defaults of Options.
-const (
-	DefaultMaxBytes     = 5 << 20
-	DefaultMaxInFlight  = 10
-	DefaultStallTimeout = 10 * time.Minute
-	DefaultMaxAge       = 10 * time.Second
-)
-
-// UnsentBytes is the maximum bytes of a body that is not sent anywhere: it stays in the caches of a processor core, and its memory is used
-// again at once, while bodies of DefaultMaxBytes cost a dry run a quarter of its CPU time.
-const UnsentBytes = 1 << 20
-
 // maxFailures limits the failures of one batch.
 const maxFailures = 1000
 
