@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/follow"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
+	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
 // orders keep the order to cut over. The store is opened for each access: a round opens it, too, and locks it where it is a file.
@@ -38,7 +39,7 @@ func (o orders) Read(ctx context.Context) (is session.Cutover, now time.Time, er
 }
 
 // Move changes the order.
-func (o orders) Move(ctx context.Context, from session.CutoverState, f func(*session.Cutover, int64)) (is session.Cutover, err error) {
+func (o orders) Move(ctx context.Context, from session.Cutover, f func(*session.Cutover, int64)) (is session.Cutover, err error) {
 	err = o.open(ctx, func(s session.Cutovers) (err error) {
 		is, err = s.Move(ctx, from, f)
 		return err
@@ -55,10 +56,19 @@ func (o orders) Return(ctx context.Context, reason string) (is session.Cutover, 
 	return is, err
 }
 
-// ordered reports whether a cut-over has to be carried out.
-func (r rounds) ordered(ctx context.Context) (bool, error) {
+// ordered returns the cut-over that has to be carried out, if it is open.
+func (r rounds) ordered(ctx context.Context) (session.Cutover, error) {
 	is, _, err := orders{r}.Read(ctx)
-	return is.Open(), err
+	return is, err
+}
+
+// wanted returns the operator's intent. A process of its own takes no order about the number of workers.
+func (r rounds) wanted(ctx context.Context) (session.Intent, error) {
+	is, err := r.intent(ctx)
+	if r.Driver == nil {
+		is.Workers = nil
+	}
+	return is, err
 }
 
 // errReturned means that a cut-over has returned, and errGroup that some indices were cut over: following continues.
@@ -67,14 +77,26 @@ var (
 	errGroup    = errors.New("some indices were cut over, and the others are followed")
 )
 
-// cutOver carries out the order to cut over, and reports it. Errors: errReturned, errGroup.
-func (r rounds) cutOver(ctx context.Context) error {
+// fits returns an error if this process has other options than the session: it must not block, or unblock, what it selects.
+func (r rounds) fits(ctx context.Context, blobs repo.Repository) error {
 	if !r.MakesSnapshots() {
 		return config.Usage("a cut-over is ordered, which makes a snapshot on the source: give --source-host, and no --snapshot-name; `rfsctl cutover --abort` withdraws the order")
 	}
+	return r.chain(ctx, func(c *follow.Chain) error { return c.Check(ctx, r.SessionSettings(blobs)) })
+}
+
+// cutOver carries out the order to cut over, and reports it. Errors: errReturned, errGroup.
+func (r rounds) cutOver(ctx context.Context) error {
 	blobs, err := wiring.OpenRepository(ctx, r.Options)
 	if err != nil {
 		return err
+	}
+	if err := r.fits(ctx, blobs); err != nil {
+		left := "waits for"
+		if is, _ := r.ordered(ctx); len(is.Blocks) > 0 {
+			left = "keeps its write blocks on " + fault.Names(is.Blocks, 20) + " until the next run of"
+		}
+		return fmt.Errorf("the cut-over %s %s with the options of the session: %w", left, r.program, err)
 	}
 	all, err := r.read(ctx)
 	if err != nil {
@@ -83,8 +105,14 @@ func (r rounds) cutOver(ctx context.Context) error {
 	request := r.Request()
 	request.Follow = &plan.Follow{Ended: all.EndedBefore(math.MaxInt)}
 	c := &cutover.Cutover{
-		Records: orders{r}, Program: r.program, MayBlock: r.mayBlock, Selects: request.Selects, Round: r.further, Verify: r.verify, Failed: r.failed, Finish: r.finish, Move: r.move, Repo: blobs, Clock: timing.SystemClock(), Log: r.log,
-		Connect: func(ctx context.Context) (cutover.Source, error) { return r.LiveSource().Open(ctx) },
+		Records: orders{r}, Intent: r.wanted, Program: r.program, MayBlock: r.mayBlock, Selects: request.Selects, Round: r.further, Verify: r.verify, Failed: r.failed, Finish: r.finish, Move: r.move, Repo: blobs, Clock: timing.SystemClock(), Log: r.log,
+		Connect: func(ctx context.Context) (cutover.Source, string, error) {
+			source, err := r.LiveSource().Open(ctx)
+			if err != nil {
+				return nil, "", err
+			}
+			return source, source.UUID(), nil
+		},
 	}
 	is, err := c.Run(ctx)
 	if err == nil && is.State == session.CutoverReturned {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,16 +43,19 @@ func followCommand() *cli.Command {
 		r.log, _ = report.Log(o.Log)
 		switch {
 		case f.Rounds.Finish:
+			if is, err := r.ordered(ctx); err != nil || is.Open() && is.State != session.CutoverFinishing {
+				return cmp.Or(err, fmt.Errorf("a cut-over by %s is %s, which ends the following itself; rfsctl cutover --abort withdraws it: %w", is.Who, is.State, fault.ErrConfig))
+			}
 			return r.finish(ctx)
 		case f.Rounds.Once:
-			open, err := r.ordered(ctx)
-			if err == nil && open {
+			is, err := r.ordered(ctx)
+			if err == nil && is.Open() {
 				err = r.cutOver(ctx)
 			}
 			switch {
 			case errors.Is(err, errGroup):
 				return nil
-			case err != nil || open:
+			case err != nil || is.Open():
 				return err
 			}
 			_, err = r.round(ctx)
@@ -73,29 +77,29 @@ type rounds struct {
 }
 
 // repeat runs rounds until one fails, a cut-over has ended the following, or ctx is done. A round that takes longer than every is followed
-// by the next one immediately. While the operator wants no work, no round and no cut-over runs.
+// by the next one immediately. While the operator wants no work, no round and no cut-over starts.
 func (r rounds) repeat(ctx context.Context, every time.Duration) error {
 	for {
-		if err := r.awaitResume(ctx); err != nil {
-			return err
-		}
-		open, err := r.ordered(ctx)
+		is, err := r.awaitResume(ctx)
 		if err != nil {
 			return err
 		}
-		if open {
+		var paused *session.PausedError
+		if is.Open() {
 			err := r.cutOver(ctx)
-			if !errors.Is(err, errReturned) && !errors.Is(err, errGroup) {
+			switch {
+			case errors.As(err, &paused) && ctx.Err() == nil:
+				continue // with this order, when the operator wants work again
+			case !errors.Is(err, errReturned) && !errors.Is(err, errGroup):
 				return err
 			}
-			r.log.Info("following continues", "reason", err)
+			r.log.Info("the cut-over has ended; the session is followed", "reason", err)
 		}
 		if err := r.out.Flush(); err != nil {
 			return err
 		}
 		next := time.Now().Add(every)
 		arrived, err := r.try(ctx)
-		var paused *session.PausedError
 		switch {
 		case errors.As(err, &paused):
 			continue // with this round, when the operator wants work again
@@ -120,24 +124,31 @@ func (r rounds) intent(ctx context.Context) (is session.Intent, err error) {
 	return is, err
 }
 
-// awaitResume blocks until the operator wants work. It shows the session meanwhile.
-func (r rounds) awaitResume(ctx context.Context) error {
-	is, err := r.intent(ctx)
-	if err != nil || is.State == session.Run {
-		return err
+// awaitResume blocks until the operator wants work, or a cut-over has to return or to end, and returns the cut-over. It shows the session
+// meanwhile.
+func (r rounds) awaitResume(ctx context.Context) (session.Cutover, error) {
+	held := func() (is session.Cutover, i session.Intent, held bool, err error) {
+		if is, err = r.ordered(ctx); err == nil {
+			i, err = r.intent(ctx)
+		}
+		return is, i, err == nil && i.State != session.Run && !is.Started(), err
 	}
-	r.log.Info("the operator wants no work: no round runs until rfsctl resume", "intent", is.State, "who", is.Who)
+	is, i, waits, err := held()
+	if !waits {
+		return is, err
+	}
+	r.log.Info("the operator wants no work: no round runs until rfsctl resume", "intent", i.State, "who", i.Who)
 	defer r.showPause(ctx, "the operator wants no work")()
-	for is.State != session.Run {
+	for waits {
 		if err := timing.SystemClock().Sleep(ctx, pollOrders); err != nil {
-			return err
+			return is, err
 		}
-		if is, err = r.intent(ctx); err != nil {
-			return err
+		if is, i, waits, err = held(); err != nil {
+			return is, err
 		}
 	}
-	r.log.Info("the operator wants work again", "who", is.Who)
-	return nil
+	r.log.Info("the work continues", "intent", i.State, "who", i.Who)
+	return is, nil
 }
 
 // finished is the result of rfsd follow --finish.
@@ -158,7 +169,7 @@ func (r rounds) sleep(ctx context.Context, next time.Time) error {
 		if err := timing.SystemClock().Sleep(ctx, min(left, pollOrders)); err != nil || left <= pollOrders {
 			return err
 		}
-		if open, err := r.ordered(ctx); err != nil || open {
+		if is, err := r.ordered(ctx); err != nil || is.Open() {
 			return err
 		}
 	}

@@ -55,6 +55,7 @@ type Cutover struct {
 	Ended    int64    `json:"ended,omitempty"`
 	Round    int      `json:"round,omitempty"` // the last one
 	Snapshot string   `json:"snapshot,omitempty"`
+	Source   string   `json:"source,omitempty"` // UUID of the cluster with the write blocks; "": unknown
 	Blocks   []string `json:"blocks,omitempty"` // indices of the source on which the session sets, or has set, a write block
 	Moved    []string `json:"moved,omitempty"`  // indices of the source that were cut over
 	Reason   string   `json:"reason,omitempty"` // why it returned
@@ -65,6 +66,13 @@ type Cutover struct {
 func (c Cutover) Open() bool {
 	return c.State != "" && c.State != CutoverDone && c.State != CutoverReturned
 }
+
+// Returns reports whether the cut-over can still be withdrawn.
+func (c Cutover) Returns() bool { return c.State == CutoverOrdered || c.State == CutoverBlocked }
+
+// Started reports whether the cut-over is open and its outage has started. It is carried on while the fleet is paused: without its return
+// writes would stay blocked, and without its end the target would keep the settings of the following.
+func (c Cutover) Started() bool { return c.Open() && c.State != CutoverOrdered }
 
 // Outage returns how long no client could write: until everything had arrived, or until the blocks were removed. It is 0 before that.
 func (c Cutover) Outage() time.Duration {
@@ -126,20 +134,30 @@ func (s Cutovers) Order(ctx context.Context, options CutoverOptions, who string)
 	case len(options.Indices) > maxPatterns:
 		return Cutover{}, fmt.Errorf("%d patterns of indices, more than %d: %w", len(options.Indices), maxPatterns, fault.ErrConfig)
 	}
+	if err := Identity(s).CheckUndone(ctx); err != nil {
+		return Cutover{}, err
+	}
 	return s.change(ctx, func(c *Cutover, now time.Time) (bool, error) {
 		if c.Open() {
-			return false, fmt.Errorf("a cut-over by %s is %s already: %w", c.Who, c.State, fault.ErrConfig)
+			next := "rfsctl status shows how far it is"
+			if c.Returns() {
+				next += ", and rfsctl cutover --abort withdraws it"
+			}
+			return false, fmt.Errorf("a cut-over by %s is %s already; this order was not stored: %s: %w", c.Who, c.State, next, fault.ErrConfig)
 		}
-		*c = Cutover{State: CutoverOrdered, CutoverOptions: options, Who: strings.ToValidUTF8(who[:min(len(who), maxIssuer)], ""), Ordered: now.UnixMilli()}
+		ordered := max(now.UnixMilli(), c.Ordered+1) // it identifies the order
+		*c = Cutover{State: CutoverOrdered, CutoverOptions: options, Who: strings.ToValidUTF8(who[:min(len(who), maxIssuer)], ""), Ordered: ordered}
 		return true, nil
 	})
 }
 
 // ErrTooLate means that a cut-over can no longer return.
-var ErrTooLate = fmt.Errorf("everything has arrived, and the following has ended: %w", fault.ErrConfig)
+var ErrTooLate = fmt.Errorf("too late: everything has arrived, and the cut-over only completes; rfsctl status shows it: %w", fault.ErrConfig)
 
-// Return orders a cut-over to return. If it has returned, or is returning, nothing changes. It returns ErrTooLate, or fault.ErrConfig when
-// none was ordered.
+// ErrNotOrdered means that no cut-over was ordered.
+var ErrNotOrdered = fmt.Errorf("no cut-over was ordered: %w", fault.ErrConfig)
+
+// Return orders a cut-over to return. If it has returned, or is returning, nothing changes. It returns ErrTooLate, or ErrNotOrdered.
 func (s Cutovers) Return(ctx context.Context, reason string) (Cutover, error) {
 	return s.change(ctx, func(c *Cutover, now time.Time) (bool, error) {
 		switch c.State {
@@ -147,7 +165,7 @@ func (s Cutovers) Return(ctx context.Context, reason string) (Cutover, error) {
 		case CutoverReturning, CutoverReturned:
 			return false, nil
 		case "":
-			return false, fmt.Errorf("no cut-over was ordered: %w", fault.ErrConfig)
+			return false, ErrNotOrdered
 		default:
 			return false, ErrTooLate
 		}
@@ -162,11 +180,15 @@ func (s Cutovers) Return(ctx context.Context, reason string) (Cutover, error) {
 // ErrCutoverMoved means that another process, or the operator, has changed the state of a cut-over.
 var ErrCutoverMoved = errors.New("the cut-over was moved on by another process, or by the operator")
 
-// Move changes a cut-over that is in the state from. It returns ErrCutoverMoved when it is in another state.
-func (s Cutovers) Move(ctx context.Context, from CutoverState, f func(c *Cutover, now int64)) (Cutover, error) {
+// Move changes the cut-over from, unless its state has changed since it was read or another one was ordered: then it returns
+// ErrCutoverMoved.
+func (s Cutovers) Move(ctx context.Context, from Cutover, f func(c *Cutover, now int64)) (Cutover, error) {
 	return s.change(ctx, func(c *Cutover, now time.Time) (bool, error) {
-		if c.State != from {
-			return false, fmt.Errorf("%w: it is %s, not %s", ErrCutoverMoved, c.State, from)
+		switch {
+		case c.State != from.State:
+			return false, fmt.Errorf("%w: it is %s, not %s", ErrCutoverMoved, c.State, from.State)
+		case c.Ordered != from.Ordered:
+			return false, fmt.Errorf("%w: another one was ordered", ErrCutoverMoved)
 		}
 		f(c, now.UnixMilli())
 		slices.Sort(c.Blocks)

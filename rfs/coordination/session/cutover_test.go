@@ -47,10 +47,23 @@ func TestCutovers_Order(t *testing.T) {
 	if err := order(); err != nil {
 		t.Error(err)
 	}
-	if _, err := s.Move(ctx, session.CutoverBlocked, func(*session.Cutover, int64) {}); !errors.Is(err, session.ErrCutoverMoved) {
+	now := func() session.Cutover {
+		is, _, err := s.Read(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return is
+	}
+	former, blocked := now(), now()
+	former.Ordered--
+	if _, err := s.Move(ctx, former, func(*session.Cutover, int64) {}); !errors.Is(err, session.ErrCutoverMoved) {
+		t.Errorf("an earlier order was moved: %v", err)
+	}
+	blocked.State = session.CutoverBlocked
+	if _, err := s.Move(ctx, blocked, func(*session.Cutover, int64) {}); !errors.Is(err, session.ErrCutoverMoved) {
 		t.Errorf("moved from a state that it is not in: %v", err)
 	}
-	_, err = s.Move(ctx, session.CutoverOrdered, func(c *session.Cutover, _ int64) {
+	_, err = s.Move(ctx, now(), func(c *session.Cutover, _ int64) {
 		for i := range 20_001 {
 			c.Blocks = append(c.Blocks, fmt.Sprint(i))
 		}
@@ -58,7 +71,7 @@ func TestCutovers_Order(t *testing.T) {
 	if !errors.Is(err, fault.ErrConfig) {
 		t.Errorf("too many indices: %v", err)
 	}
-	_, err = s.Move(ctx, session.CutoverOrdered, func(c *session.Cutover, now int64) {
+	_, err = s.Move(ctx, now(), func(c *session.Cutover, now int64) {
 		c.State, c.Blocked, c.Blocks = session.CutoverBlocked, now-5000, []string{"b", "a", "b"}
 	})
 	if err != nil {
@@ -71,7 +84,7 @@ func TestCutovers_Order(t *testing.T) {
 	if again, err := s.Return(ctx, "again"); err != nil || again.Reason != "too slow" {
 		t.Errorf("%+v, %v", again, err)
 	}
-	is, err = s.Move(ctx, session.CutoverReturning, func(c *session.Cutover, now int64) { c.State, c.Ended = session.CutoverReturned, now })
+	is, err = s.Move(ctx, now(), func(c *session.Cutover, now int64) { c.State, c.Ended = session.CutoverReturned, now })
 	if err != nil || is.Outage() < 5*time.Second || is.Outage() > time.Minute {
 		t.Errorf("outage of %s, %v", is.Outage(), err)
 	}

@@ -10,11 +10,14 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
-// PausedError reports that the operator does not want the fleet to run.
+// PausedError reports that the operator does not want the fleet to run, or wants no workers.
 type PausedError struct{ Intent Intent }
 
 // Error names the operator and the desired state.
 func (e *PausedError) Error() string {
+	if e.Intent.State == Run {
+		return fmt.Sprintf("the operator (%s) wants no workers: scale 0", e.Intent.Who)
+	}
 	return fmt.Sprintf("the operator (%s) wants no work: %s", e.Intent.Who, e.Intent.State)
 }
 

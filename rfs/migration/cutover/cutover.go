@@ -22,6 +22,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/pattern"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/source/live"
@@ -31,7 +32,7 @@ import (
 // Records stores the order to cut over. session.Cutovers implements it.
 type Records interface {
 	Read(ctx context.Context) (is session.Cutover, now time.Time, err error)
-	Move(ctx context.Context, from session.CutoverState, f func(c *session.Cutover, now int64)) (session.Cutover, error)
+	Move(ctx context.Context, from session.Cutover, f func(c *session.Cutover, now int64)) (session.Cutover, error)
 	Return(ctx context.Context, reason string) (session.Cutover, error)
 }
 
@@ -53,8 +54,10 @@ type Round struct {
 // Cutover executes an order to cut over.
 type Cutover struct {
 	Records Records
-	// Connect opens the source.
-	Connect func(ctx context.Context) (Source, error)
+	// Intent returns the operator's intent for this process. Workers is nil if the process takes no such order.
+	Intent func(ctx context.Context) (session.Intent, error)
+	// Connect opens the source, and returns the UUID of its cluster; "" if it is unknown.
+	Connect func(ctx context.Context) (source Source, uuid string, err error)
 	// Program is the command that follows, for messages: rfsd follow, or rfsd run --follow.
 	Program string
 	// MayBlock permits blocking writes to the source. The order alone does not suffice, because others may write to the store.
@@ -75,8 +78,8 @@ type Cutover struct {
 	Clock  timing.Clock
 	Log    *slog.Logger
 
-	blocks []string      // as last recorded by this process
-	over   time.Duration // when the permitted outage ends; monotonic clock
+	last session.Cutover // as last read or recorded by this process
+	over time.Duration   // when the permitted outage ends; monotonic clock
 	// concluding states that the conclusion was sent to the store without a response.
 	concluding bool
 }
@@ -89,6 +92,8 @@ const (
 	watchEvery = time.Second
 	// recordWithin is the time for recording a return, after which write blocks are removed without a record.
 	recordWithin = 10 * time.Second
+	// blockWithin is the time for setting write blocks, also after an abort. The source waits for writes in progress.
+	blockWithin = 30 * time.Second
 	// returnWithin is the time for the return of a process that is stopped.
 	returnWithin = 30 * time.Second
 	// share is the divisor of the permitted outage for the round before the block.
@@ -100,13 +105,19 @@ var errTooLong = errors.New("the permitted outage is over")
 
 // Run executes the order until it is done or has returned, from the state in which an earlier process left it. It returns the final
 // cut-over, and an error if it is still open, so that the next process continues. If ctx ends while writes are blocked, Run returns from
-// the cut-over first.
+// the cut-over first. If the operator wants no work, an order whose outage has not started remains, with a *session.PausedError, and
+// another one returns.
 func (c *Cutover) Run(ctx context.Context) (is session.Cutover, err error) {
 	for {
 		var now time.Time
-		if is, now, err = c.Records.Read(ctx); err != nil {
+		is, now, err = c.Records.Read(ctx)
+		if gone(is, err) {
+			return is, c.forgotten(ctx, errors.Join(err, session.ErrNotOrdered))
+		}
+		if err != nil {
 			return is, err
 		}
+		c.last = is
 		switch is.State {
 		case session.CutoverOrdered:
 			err = c.approach(ctx, is)
@@ -119,12 +130,13 @@ func (c *Cutover) Run(ctx context.Context) (is session.Cutover, err error) {
 		default:
 			return is, nil
 		}
+		var paused *session.PausedError
 		switch {
 		case err == nil, errors.Is(err, session.ErrCutoverMoved):
 			continue
-		case is.State != session.CutoverOrdered && is.State != session.CutoverBlocked:
+		case !is.Returns():
 			return is, err
-		case ctx.Err() != nil && is.State == session.CutoverOrdered:
+		case is.State == session.CutoverOrdered && (ctx.Err() != nil || errors.As(err, &paused)):
 			return is, err // nothing has to be undone: the order remains
 		case ctx.Err() != nil:
 			return c.leave(ctx, is, err)
@@ -133,6 +145,21 @@ func (c *Cutover) Run(ctx context.Context) (is session.Cutover, err error) {
 			return is, err
 		}
 	}
+}
+
+// gone reports whether the records of the session were removed.
+func gone(is session.Cutover, err error) bool {
+	return err == nil && is.State == "" || errors.Is(err, session.ErrNotOrdered) || errors.Is(err, cms.ErrStoreGone)
+}
+
+// forgotten removes the write blocks that this process knows of, after the records of the session were removed: no other process knows them.
+func (c *Cutover) forgotten(ctx context.Context, reason error) error {
+	is := c.last
+	if c.last = (session.Cutover{}); len(is.Blocks) == 0 || !is.Open() || is.State == session.CutoverFinishing || c.concluding {
+		return reason
+	}
+	c.Log.Warn("the records of the session are gone: removing the write blocks of the cut-over", "indices", is.Blocks)
+	return errors.Join(reason, c.remove(ctx, is))
 }
 
 // leave returns from a cut-over because the process is stopped.
@@ -161,17 +188,32 @@ func (c *Cutover) approach(ctx context.Context, is session.Cutover) error {
 			break
 		}
 		c.Log.Info("the round took too long to cut over after it: another one follows", "took", took, "most", most)
-		if now, _, err := c.Records.Read(ctx); err != nil || now.State != session.CutoverOrdered {
+		if now, _, err := c.Records.Read(ctx); err != nil || !same(now, is) {
 			return err
 		}
 	}
 	if err := c.accepts(ctx, is); err != nil {
 		return err
 	}
-	_, err := c.Records.Move(ctx, session.CutoverOrdered, func(x *session.Cutover, now int64) {
+	if no := c.unwanted(ctx); no != nil && no.Intent.State != session.Run {
+		return no
+	}
+	_, err := c.Records.Move(ctx, is, func(x *session.Cutover, now int64) {
 		x.State, x.Blocked = session.CutoverBlocked, now
 	})
 	return err
+}
+
+// same reports whether both are the same order, in the same state.
+func same(a, b session.Cutover) bool { return a.State == b.State && a.Ordered == b.Ordered }
+
+// unwanted returns the operator's intent if it excludes work or workers; nil otherwise, and while the store is silent.
+func (c *Cutover) unwanted(ctx context.Context) *session.PausedError {
+	i, err := c.Intent(ctx)
+	if err != nil || i.State == session.Run && (i.Workers == nil || *i.Workers > 0) {
+		return nil
+	}
+	return &session.PausedError{Intent: i}
 }
 
 func maxOutage(is session.Cutover) time.Duration {
@@ -197,6 +239,9 @@ func (c *Cutover) within(ctx context.Context, is session.Cutover, now time.Time)
 	if left <= 0 {
 		return errTooLong
 	}
+	if no := c.unwanted(ctx); no != nil {
+		return no
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	var watchers sync.WaitGroup
 	defer watchers.Wait()
@@ -208,8 +253,11 @@ func (c *Cutover) within(ctx context.Context, is session.Cutover, now time.Time)
 	})
 	watchers.Go(func() {
 		for c.Clock.Sleep(ctx, watchEvery) == nil {
-			if is, _, err := c.Records.Read(ctx); err == nil && is.State != session.CutoverBlocked {
+			if now, _, err := c.Records.Read(ctx); err == nil && !same(now, is) {
 				cancel(session.ErrCutoverMoved)
+			}
+			if no := c.unwanted(ctx); no != nil {
+				cancel(no)
 			}
 		}
 	})
@@ -222,7 +270,7 @@ func (c *Cutover) within(ctx context.Context, is session.Cutover, now time.Time)
 
 // complete blocks writes, runs a round, compares the source with its snapshot, and compares the round's changes with the target.
 func (c *Cutover) complete(ctx context.Context, is session.Cutover) error {
-	source, err := c.Connect(ctx)
+	source, uuid, err := c.connect(ctx, is)
 	if err != nil {
 		return err
 	}
@@ -231,7 +279,7 @@ func (c *Cutover) complete(ctx context.Context, is session.Cutover) error {
 		return err
 	}
 	for range attempts {
-		if err := c.block(ctx, source, is); err != nil {
+		if err := c.block(ctx, source, uuid, is); err != nil {
 			return err
 		}
 		round, err := c.Round(ctx, is.Indices)
@@ -253,7 +301,7 @@ func (c *Cutover) complete(ctx context.Context, is session.Cutover) error {
 			return err
 		}
 		c.concluding = true
-		_, err = c.Records.Move(ctx, session.CutoverBlocked, func(x *session.Cutover, now int64) {
+		_, err = c.Records.Move(ctx, is, func(x *session.Cutover, now int64) {
 			if now-x.Blocked < x.MaxOutage { // another process may be returning without a record
 				x.State, x.Arrived, x.Round, x.Snapshot, x.Note = session.CutoverFinishing, now, round.Number, round.Snapshot, proof.note()
 				if len(is.Indices) > 0 {
@@ -267,8 +315,17 @@ func (c *Cutover) complete(ctx context.Context, is session.Cutover) error {
 	return fmt.Errorf("the source holds what %d snapshots lack: %s: %w", attempts, strings.Join(lacks, "; "), fault.ErrConfig)
 }
 
+// connect opens the source. It returns a fault.ErrConfig if the write blocks of the cut-over are on another cluster.
+func (c *Cutover) connect(ctx context.Context, is session.Cutover) (Source, string, error) {
+	source, uuid, err := c.Connect(ctx)
+	if err == nil && differ(uuid, is.Source) {
+		err = fmt.Errorf("--source-host is the cluster %s, and the write blocks are on the cluster %s: %w", uuid, is.Source, fault.ErrConfig)
+	}
+	return source, uuid, err
+}
+
 // block records write blocks and sets them on all indices that accept writes.
-func (c *Cutover) block(ctx context.Context, source Source, is session.Cutover) error {
+func (c *Cutover) block(ctx context.Context, source Source, uuid string, is session.Cutover) error {
 	selects, err := c.selects(is)
 	if err != nil {
 		return err
@@ -287,27 +344,48 @@ func (c *Cutover) block(ctx context.Context, source Source, is session.Cutover) 
 	if len(names) == 0 {
 		return nil
 	}
-	is, err = c.Records.Move(ctx, session.CutoverBlocked, func(x *session.Cutover, _ int64) { x.Blocks = append(x.Blocks, names...) })
+	is, err = c.Records.Move(ctx, is, func(x *session.Cutover, _ int64) {
+		x.Source, x.Blocks = uuid, append(x.Blocks, names...)
+	})
 	if err != nil {
 		return err
 	}
-	c.blocks = is.Blocks
+	c.last = is
 	c.Log.Info("blocking writes to the source", "indices", len(names))
-	return errors.Join(source.Block(ctx, names), c.stillBlocks(ctx, source, names))
+	// A request that is given up may come into force after the blocks were removed: its response is awaited.
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), blockWithin)
+	defer cancel()
+	return errors.Join(source.Block(within, names), c.stillBlocks(ctx, source, is, names))
 }
 
-// stillBlocks removes write blocks that were set after another process had returned from the cut-over.
-func (c *Cutover) stillBlocks(ctx context.Context, source Source, names []string) error {
+// stillBlocks removes write blocks that were set after another process had returned from the cut-over was. A later cut-over keeps its own.
+func (c *Cutover) stillBlocks(ctx context.Context, source Source, was session.Cutover, names []string) error {
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
 	is, _, err := c.Records.Read(within)
 	if err != nil {
 		return fmt.Errorf("whether writes may still be blocked: %w", err)
 	}
-	if is.State != session.CutoverReturning && is.State != session.CutoverReturned {
+	switch {
+	case gone(is, nil):
+		return session.ErrNotOrdered
+	case is.State == session.CutoverFinishing, is.State == session.CutoverDone:
+		return nil
+	case is.Ordered != was.Ordered:
+		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(is.Blocks, name) })
+	case is.State == session.CutoverBlocked:
 		return nil
 	}
-	return errors.Join(session.ErrCutoverMoved, source.Unblock(within, names))
+	for {
+		err := source.Unblock(within, names)
+		if err == nil {
+			return session.ErrCutoverMoved
+		}
+		if c.Clock.Sleep(within, watchEvery) != nil {
+			c.Log.Error("write blocks of a cut-over that has returned stay on the source: remove index.blocks.write", "indices", names, "error", err)
+			return err
+		}
+	}
 }
 
 // selects returns a function that reports whether an index is cut over.
@@ -340,7 +418,7 @@ func (c *Cutover) end(ctx context.Context, is session.Cutover) error {
 	if err := finish(ctx); err != nil {
 		return fmt.Errorf("everything has arrived; what follows the cut-over is not done yet (%s with the same options does it): %w", c.Program, err)
 	}
-	_, err := c.Records.Move(ctx, session.CutoverFinishing, func(x *session.Cutover, now int64) { x.State, x.Ended = session.CutoverDone, now })
+	_, err := c.Records.Move(ctx, is, func(x *session.Cutover, now int64) { x.State, x.Ended = session.CutoverDone, now })
 	return err
 }
 
@@ -351,6 +429,9 @@ func (c *Cutover) back(ctx context.Context, is session.Cutover, reason error) er
 	alone := is.State == session.CutoverBlocked && is.Block && !c.concluding
 	for {
 		err := c.recordReturn(ctx, reason, alone)
+		if gone(is, err) {
+			return c.forgotten(ctx, err)
+		}
 		if err == nil || !alone || ctx.Err() != nil {
 			return err
 		}
@@ -363,7 +444,7 @@ func (c *Cutover) back(ctx context.Context, is session.Cutover, reason error) er
 			}
 			continue
 		}
-		is.Blocks = append(is.Blocks, c.blocks...)
+		is.Blocks = append(is.Blocks, c.last.Blocks...)
 		return errors.Join(fmt.Errorf("the store does not answer; the write blocks are removed from the source all the same: %w", err), c.remove(ctx, is))
 	}
 }
@@ -387,7 +468,7 @@ func (c *Cutover) unblock(ctx context.Context, is session.Cutover) error {
 	if err := c.remove(ctx, is); err != nil {
 		return err
 	}
-	_, err := c.Records.Move(ctx, session.CutoverReturning, func(x *session.Cutover, now int64) {
+	_, err := c.Records.Move(ctx, is, func(x *session.Cutover, now int64) {
 		x.State, x.Ended, x.Blocks = session.CutoverReturned, now, nil
 	})
 	return err
@@ -395,7 +476,7 @@ func (c *Cutover) unblock(ctx context.Context, is session.Cutover) error {
 
 // remove removes write blocks from indices that the session has blocked. The record is not trusted: only migrated indices are unblocked.
 func (c *Cutover) remove(ctx context.Context, is session.Cutover) error {
-	source, err := c.Connect(ctx)
+	source, _, err := c.connect(ctx, is)
 	var all []live.Index
 	if err == nil {
 		all, err = source.Indices(ctx, c.Selects)

@@ -23,15 +23,21 @@ import (
 // world is a source, a store and a snapshot, which outlive the processes that cut over.
 type world struct {
 	t       *testing.T
+	all     *cms.Coordinator
 	records session.Cutovers
 	rounds  session.Rounds
+	orders  session.Orders
 	repo    snapshot.Repository
 	indices []live.Index
 	shards  map[string]map[int]live.Shard
 	round   func(ctx context.Context) (cutover.Round, error)
 	failed  int64
-	ended   int        // calls of Finish
-	groups  [][]string // of the rounds
+	uuid    string        // of the source
+	slow    time.Duration // until a write block is in force
+	late    []string      // indices to which a request to block is on its way
+	ended   int           // calls of Finish
+	quiet   map[int]bool  // rounds that started after all writes were blocked
+	groups  [][]string    // of the rounds
 	calls   atomic.Int64
 	at      atomic.Pointer[func(call int64, name string) error]
 }
@@ -65,7 +71,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	c := cms.New(cms.Config{Store: store, Creator: "test"})
-	w := &world{t: t, records: session.CutoversOf(c), rounds: session.RoundsOf(c), repo: blobs, shards: map[string]map[int]live.Shard{}}
+	w := &world{t: t, all: c, records: session.CutoversOf(c), rounds: session.RoundsOf(c), orders: session.OrdersOf(c), repo: blobs, shards: map[string]map[int]live.Shard{}}
 	w.round = func(context.Context) (cutover.Round, error) { return cutover.Round{Number: 7, Snapshot: last}, nil }
 	catalog, err := snapshot.OpenCatalog(t.Context(), blobs)
 	if err != nil {
@@ -120,7 +126,7 @@ func (p process) Read(ctx context.Context) (is session.Cutover, now time.Time, e
 	return p.records.Read(ctx)
 }
 
-func (p process) Move(ctx context.Context, from session.CutoverState, f func(*session.Cutover, int64)) (is session.Cutover, err error) {
+func (p process) Move(ctx context.Context, from session.Cutover, f func(*session.Cutover, int64)) (is session.Cutover, err error) {
 	if err := p.step(ctx, "move"); err != nil {
 		return is, err
 	}
@@ -147,6 +153,9 @@ func (p process) Indices(ctx context.Context, selects func(string) bool) (all []
 }
 
 func (p process) set(names []string, blocked bool) {
+	if !blocked {
+		clear(p.quiet) // the source takes writes that no former round has
+	}
 	for i, x := range p.indices {
 		if slices.Contains(names, x.Name) {
 			p.indices[i].Blocked = blocked
@@ -157,6 +166,12 @@ func (p process) set(names []string, blocked bool) {
 func (p process) Block(ctx context.Context, names []string) error {
 	if err := p.step(ctx, "block"); err != nil {
 		return err
+	}
+	select {
+	case <-ctx.Done(): // the request is on its way
+		p.late = names
+		return ctx.Err()
+	case <-time.After(p.slow):
 	}
 	p.set(names, true)
 	return p.step(ctx, "blocked")
@@ -178,8 +193,8 @@ func (p process) Shards(ctx context.Context, names []string) (map[string]map[int
 func (w *world) start() *cutover.Cutover {
 	p := process{w}
 	return &cutover.Cutover{
-		Records: p, Program: "rfsd run --follow", MayBlock: true, Selects: func(name string) bool { return name != "system" }, Repo: w.repo, Clock: timing.SystemClock(), Log: slog.New(slog.DiscardHandler),
-		Connect: func(ctx context.Context) (cutover.Source, error) { return p, p.step(ctx, "connect") },
+		Records: p, Intent: w.orders.Intent, Program: "rfsd run --follow", MayBlock: true, Selects: func(name string) bool { return name != "system" }, Repo: w.repo, Clock: timing.SystemClock(), Log: slog.New(slog.DiscardHandler),
+		Connect: func(ctx context.Context) (cutover.Source, string, error) { return p, w.uuid, p.step(ctx, "connect") },
 		Round: func(ctx context.Context, group []string) (cutover.Round, error) {
 			w.groups = append(w.groups, group)
 			if err := p.step(ctx, "round"); err != nil {
@@ -200,7 +215,7 @@ func (w *world) start() *cutover.Cutover {
 				return err
 			}
 			w.ended++
-			return nil
+			return w.rounds.Finish(ctx)
 		},
 	}
 }

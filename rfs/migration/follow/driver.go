@@ -82,7 +82,7 @@ func (d *Driver) drive(ctx, led context.Context) error {
 		switch {
 		case now.over:
 			return nil
-		case now.state != session.Run, d.Clock.Read().Mono < again:
+		case now.held(), d.Clock.Read().Mono < again:
 		case now.cutOver:
 			err, wait = d.CutOver(ctx), 0
 		case now.left <= 0:
@@ -111,7 +111,7 @@ func (d *Driver) drive(ctx, led context.Context) error {
 // held reports whether the operator has paused or drained the fleet, which ends a round.
 func (d *Driver) held(ctx context.Context) bool {
 	is, err := d.look(ctx)
-	return err == nil && is.state != session.Run
+	return err == nil && is.held()
 }
 
 // report logs the failure of a round or cut-over, counts it, and records it as an event, once per round.
@@ -130,9 +130,13 @@ type due struct {
 	round   int  // number of the last round
 	over    bool // the following has ended, and settings of the target are restored
 	cutOver bool
+	outage  bool               // the outage of the cut-over has started
 	state   session.FleetState // state requested by the operator
 	left    time.Duration      // until the next round
 }
+
+// held reports whether nothing may run. A cut-over whose outage has started runs in any case, to return or to end.
+func (is due) held() bool { return is.state != session.Run && !is.outage }
 
 // look returns the pending tasks.
 func (d *Driver) look(ctx context.Context) (is due, err error) {
@@ -149,7 +153,7 @@ func (d *Driver) look(ctx context.Context) (is due, err error) {
 		return is, err
 	}
 	now, _, err := d.Root.Leases().Now(ctx)
-	is.cutOver, is.state = cutover.Open(), intent.State
+	is.cutOver, is.outage, is.state = cutover.Open(), cutover.Started(), intent.State
 	last, _ := all.Last()
 	is.round, is.over, is.left = last.Number, all.Finished != 0 && !is.cutOver, Due(all, d.Every).Sub(now)
 	return is, err

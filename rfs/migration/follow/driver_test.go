@@ -150,7 +150,11 @@ func (f *fleetOf) drives(name string) (end func()) {
 		if err := dies("finished"); err != nil {
 			return err
 		}
-		_, err := session.CutoversOf(c.Root).Move(ctx, session.CutoverOrdered, func(x *session.Cutover, now int64) { x.State, x.Ended = session.CutoverDone, now })
+		cutovers := session.CutoversOf(c.Root)
+		is, _, err := cutovers.Read(ctx)
+		if err == nil {
+			_, err = cutovers.Move(ctx, is, func(x *session.Cutover, now int64) { x.State, x.Ended = session.CutoverDone, now })
+		}
 		if errors.Is(err, session.ErrCutoverMoved) {
 			err = nil
 		}

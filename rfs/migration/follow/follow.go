@@ -262,6 +262,15 @@ func (c *Chain) settings(ctx context.Context) (map[string]string, error) {
 	return settings, err
 }
 
+// Check returns a *session.ConfigMismatch if round 0 was started with other settings, except for its snapshot.
+func (c *Chain) Check(ctx context.Context, settings map[string]string) error {
+	recorded, err := c.settings(ctx)
+	if err != nil || recorded == nil {
+		return err
+	}
+	return checkSettings(recorded, settings)
+}
+
 // checkSettings returns a *session.ConfigMismatch if round 0 was started with other settings.
 func checkSettings(recorded, settings map[string]string) error {
 	was, is := maps.Clone(recorded), maps.Clone(settings)

@@ -28,6 +28,7 @@ type Version struct {
 type Cluster struct {
 	api     rest.API
 	version Version
+	uuid    string
 }
 
 // Open reads the version of the cluster: by GET /, or by GET /_nodes/_local if that is not answered. Errors: fault.ErrUnavailable;
@@ -37,6 +38,7 @@ func Open(ctx context.Context, api rest.API) (*Cluster, error) {
 	var root struct {
 		Version struct{ Number, Distribution string }
 		Tagline string
+		UUID    string `json:"cluster_uuid"`
 	}
 	if err := c.get(ctx, "/", &root); err != nil || root.Version.Number == "" {
 		nodes, nerr := c.nodeVersion(ctx)
@@ -69,8 +71,14 @@ func Open(ctx context.Context, api rest.API) (*Cluster, error) {
 		return nil, fmt.Errorf("the source does not answer as an Elasticsearch or OpenSearch: its version is %q; check --source-host: %w", v.Number, fault.ErrConfig)
 	}
 	c.version = v
+	if root.UUID != "_na_" {
+		c.uuid = root.UUID
+	}
 	return c, nil
 }
+
+// UUID returns the UUID of the cluster; "" if it is unknown, as before Elasticsearch 5.
+func (c *Cluster) UUID() string { return c.uuid }
 
 // Version returns the version that Open found.
 func (c *Cluster) Version() Version { return c.version }

@@ -76,6 +76,17 @@ func TestEverySourceTellsItsVersion(t *testing.T) {
 	}
 }
 
+// TestCluster_UUID: before Elasticsearch 5, and before a cluster has formed, it is unknown.
+func TestCluster_UUID(t *testing.T) {
+	for root, want := range map[string]string{
+		`{"version":{"number":"7.10.2"},"cluster_uuid":"xPzm"}`: "xPzm", `{"version":{"number":"7.10.2"},"cluster_uuid":"_na_"}`: "", `{"version":{"number":"2.4.6"}}`: "",
+	} {
+		if c, _ := opened(t, map[string]answer{"GET /": {200, root}}); c.UUID() != want {
+			t.Errorf("%s: %q", root, c.UUID())
+		}
+	}
+}
+
 func TestARepositoryIsRegisteredOnceAndNeverMoved(t *testing.T) {
 	want := Repository{Name: "r", Type: "fs", Settings: map[string]string{"location": "/snapshots"}}
 	for _, c := range []struct {
