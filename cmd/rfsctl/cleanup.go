@@ -11,6 +11,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/oscms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/s3cms"
@@ -66,6 +67,9 @@ func cleanup(ctx context.Context, call *config.Call, o config.Cleanup) error {
 	}
 	if err := errors.Join(cutOverEnded(ctx, s), followed(ctx, s)); err != nil && !o.Force.Yes {
 		return errors.Join(err, s.close())
+	}
+	if cut, _, err := session.CutoversOf(s.Coordinator).Read(ctx); err == nil && cut.Open() && len(cut.Blocks) > 0 {
+		fmt.Fprintf(call.Err, "rfsctl: warning: a cut-over is %s; if its process does not run any more, remove index.blocks.write on the source from %s\n", cut.State, terminal.Clean(strings.Join(cut.Blocks, ", ")))
 	}
 	return forget(ctx, call, o.Stored, s)
 }

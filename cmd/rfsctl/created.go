@@ -283,10 +283,14 @@ func settled(ctx context.Context, call *config.Call, at config.Stored, s *coordi
 // cutOverEnded refuses a session whose cut-over has not ended: it may have left write blocks on the source.
 func cutOverEnded(ctx context.Context, s *coordination) error {
 	cut, _, err := session.CutoversOf(s.Coordinator).Read(ctx)
-	if err == nil && cut.Open() {
-		err = fmt.Errorf("%s; end it first (rfsd follow, or rfsd run --follow, with the options of the session), or return from it (rfsctl cutover --abort): %w", report.CutoverText(progress.CutoverOf(cut)), fault.ErrConfig)
+	if err != nil || !cut.Open() {
+		return err
 	}
-	return err
+	next := "end it first (rfsd follow, or rfsd run --follow, with the options of the session)"
+	if cut.Returns() {
+		next += ", or return from it (rfsctl cutover --abort)"
+	}
+	return fmt.Errorf("%s; %s: %w", report.CutoverText(progress.CutoverOf(cut)), next, fault.ErrConfig)
 }
 
 // idle refuses a session that a process works on.

@@ -67,13 +67,16 @@ func cutOverIn(ctx context.Context, call *config.Call, o config.Cutover, s *coor
 	case x.Abort:
 		is, err = records.Return(ctx, "aborted by "+author())
 	default:
+		if i := paused(ctx, s); i != "" {
+			return fmt.Errorf("%s, so that no cut-over would start: give the order after rfsctl resume: %w", i, fault.ErrConfig)
+		}
 		is, err = records.Order(ctx, session.CutoverOptions{Block: o.Blocks.Block, MaxOutage: x.MaxOutage.Milliseconds(), AcceptFailed: x.Accept, Indices: x.Group.List.Strings()}, author())
 	}
 	if err != nil {
 		return err
 	}
 	if !o.Cutting.NoWait {
-		if is, err = awaitCutover(ctx, call, o, records); err != nil {
+		if is, err = awaitCutover(ctx, call, s, is); err != nil {
 			return err
 		}
 	}
@@ -84,9 +87,21 @@ func cutOverIn(ctx context.Context, call *config.Call, o config.Cutover, s *coor
 	case is.Open() && is.State != session.CutoverFinishing:
 		return exit.With(exit.NotYet, errors.New("the cut-over is in progress; rfsctl status shows how far it is"))
 	case is.State == session.CutoverReturned && !o.Cutting.Abort:
+		if i := paused(ctx, s); i != "" {
+			return fmt.Errorf("the cut-over has returned, and %s: rfsctl resume continues the following; then order the cut-over again", i)
+		}
 		return errors.New("the cut-over has returned; following continues")
 	}
 	return nil
+}
+
+// paused describes a pause or a drain in force; "" without one, and while the store is silent.
+func paused(ctx context.Context, s *coordination) string {
+	i, err := session.OrdersOf(s.Coordinator).Intent(ctx)
+	if err != nil || i.State == session.Run {
+		return ""
+	}
+	return fmt.Sprintf("the session is held (%s by %s)", i.State, i.Who)
 }
 
 // author returns the name under which orders are recorded.
@@ -105,17 +120,21 @@ const (
 	idleAfter = 20 * time.Second
 )
 
-// awaitCutover blocks until a cut-over has ended, and shows its steps meanwhile. When ctx ends, the order stays in force.
-func awaitCutover(ctx context.Context, call *config.Call, o config.Cutover, records session.Cutovers) (is session.Cutover, err error) {
+// awaitCutover blocks until the cut-over was has ended, and shows its steps meanwhile. When ctx ends, the order stays in force.
+func awaitCutover(ctx context.Context, call *config.Call, s *coordination, was session.Cutover) (is session.Cutover, err error) {
 	begin, hinted, last := time.Now(), false, session.CutoverState("")
 	for {
-		is, _, err = records.Read(ctx)
+		is, _, err = session.CutoversOf(s.Coordinator).Read(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return is, fmt.Errorf("the order stays in force; rfsctl status shows how far it is, and rfsctl cutover --abort withdraws it: %w", ctx.Err())
 		case err != nil && !errors.Is(err, fault.ErrUnavailable):
 			return is, err
 		case err != nil: // the store may answer again
+		case is.State == "":
+			return is, fmt.Errorf("the order is gone: the records of the session were removed: %w", session.ErrNotOrdered)
+		case is.Ordered != was.Ordered:
+			return is, fmt.Errorf("this cut-over was withdrawn, and another one was ordered by %s at %s: rfsctl status shows it", is.Who, time.UnixMilli(is.Ordered).Format(time.DateTime))
 		case !is.Open() || is.State == session.CutoverFinishing: // applications need not wait for the restored settings
 			return is, nil
 		case is.State != last && !call.Out.JSON:
@@ -124,9 +143,13 @@ func awaitCutover(ctx context.Context, call *config.Call, o config.Cutover, reco
 		if is.State != last {
 			begin, last = time.Now(), is.State
 		}
-		if !hinted && time.Since(begin) > idleAfter && (is.State == session.CutoverOrdered || is.State == session.CutoverReturning) {
+		if !hinted && err == nil && time.Since(begin) > idleAfter && is.State != session.CutoverBlocked {
 			hinted = true
-			fmt.Fprintln(call.Err, "no step was taken for a while: is rfsd follow, or rfsd run --follow, running with the options of the session? A round in progress ends first")
+			hint := "no step was taken for a while: is rfsd follow, or rfsd run --follow, running with the options of the session? A round in progress ends first"
+			if i := paused(ctx, s); i != "" && is.State == session.CutoverOrdered {
+				hint = i + ", and the cut-over waits for rfsctl resume; rfsctl cutover --abort withdraws it"
+			}
+			fmt.Fprintln(call.Err, hint)
 		}
 		select {
 		case <-ctx.Done():

@@ -24,14 +24,16 @@ answer; "rfsctl status" shows later whether it is in force. After an order was s
 one without an answer has no effect any more.`
 
 const pauseHelp = `Within moments all workers hand off their leases, which does not count as an attempt. No worker
-starts until "rfsctl resume", on nodes that start later neither.` + orderHelp
+starts until "rfsctl resume", on nodes that start later neither. A cut-over that has blocked
+writes to the source returns; one without blocks waits.` + orderHelp
 
 const resumeHelp = `Ends a pause or a drain of the fleet. With names it ends the drain of these nodes.` + orderHelp
 
 const drainHelp = `The workers hand off their leases and no further ones start, so that the machines can be stopped;
 the rest of the fleet takes over their work. Without names the whole fleet is drained.` + orderHelp
 
-const scaleHelp = `The number is for the whole fleet; each node takes its share, at most its --max-workers.` + orderHelp
+const scaleHelp = `The number is for the whole fleet; each node takes its share, at most its --max-workers. With 0
+workers a cut-over that has blocked writes to the source returns.` + orderHelp
 
 const setHelp = `The value replaces the option of the same name of every process of the session, also of
 processes that start later, until "default" lets the options hold again; 0 means no limit.

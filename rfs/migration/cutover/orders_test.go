@@ -55,7 +55,7 @@ func TestCutover_OrdersInEachStep(t *testing.T) {
 	}
 	again := func(group ...string) func(*world) error {
 		return func(w *world) error {
-			_, err := w.records.Order(context.Background(), session.CutoverWish{Block: true, MaxOutage: time.Minute.Milliseconds(), Indices: group}, "ann")
+			_, err := w.records.Order(context.Background(), session.CutoverOptions{Block: true, MaxOutage: time.Minute.Milliseconds(), Indices: group}, "ann")
 			return err
 		}
 	}
@@ -217,7 +217,7 @@ func TestCutover_AnEarlierOrder(t *testing.T) {
 					if is, err := w.start().Run(t.Context()); err != nil || is.State != session.CutoverReturned || len(w.blocked()) > 0 {
 						t.Fatalf("%+v, %v", is, err)
 					}
-					w.order(session.CutoverWish{Block: true, AcceptFailed: true})
+					w.order(session.CutoverOptions{Block: true, AcceptFailed: true})
 					if next == "ordered" {
 						return
 					}

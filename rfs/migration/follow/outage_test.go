@@ -25,7 +25,7 @@ func TestDriver_AnOutageEndsInAPause(t *testing.T) {
 					if _, err := session.RoundsOf(f.root()).Start(t.Context(), session.Round{Snapshot: "snap-0"}); err != nil {
 						t.Fatal(err)
 					}
-					is, err := cutovers.Order(t.Context(), session.CutoverWish{MaxOutage: 1000}, "ann")
+					is, err := cutovers.Order(t.Context(), session.CutoverOptions{MaxOutage: 1000}, "ann")
 					if err != nil {
 						t.Fatal(err)
 					}
