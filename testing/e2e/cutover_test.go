@@ -92,7 +92,7 @@ func (f *followed) start(t *testing.T) {
 	t.Helper()
 	f.cmd, f.log, f.ended = exec.Command(Binary(t, "rfsd"), f.args...), &bytes.Buffer{}, make(chan struct{})
 	f.cmd.Dir, f.cmd.Stdout, f.cmd.Stderr = f.dir, f.log, f.log
-	f.cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+filepath.Join(f.dir, "state"))
+	f.cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+f.dir, "TMPDIR="+f.dir, "XDG_STATE_HOME="+filepath.Join(f.dir, "state"))
 	must(t, f.cmd.Start())
 	go func(cmd *exec.Cmd, ended chan struct{}) {
 		defer close(ended)
