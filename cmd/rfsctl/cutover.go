@@ -28,8 +28,8 @@ can start, and applications can be pointed to the target. Two minutes later that
 the target's settings and ends.
 
 Until everything has arrived, each failure leads back: the write blocks are removed, and the
-following continues. So do --abort and the end of --max-outage. After a kill the next process
-with the same options, or another node, completes the cut-over, or returns from it.
+following continues. So do --abort, rfsctl pause, and the end of --max-outage. After a kill the
+next process with the same options, or another node, completes the cut-over, or returns from it.
 
 --indices cuts over some indices; the others are followed until the last cut-over.
 
