@@ -28,7 +28,7 @@ func Comparison(o Options, ask config.Verification, memory *budget.Budget, log *
 	return &compare.Run{
 		Target: o.Target, Memory: memory, Version: o.version, Sample: float64(ask.Sample), Quick: ask.Quick, Strict: ask.Strict, Changed: ask.Changed, Names: ask.Differences,
 		Readers: o.Slots, MaxDocument: o.maxDocument, MaxRate: o.maxRate, MaxLatency: o.maxLatency, Lease: o.leases.Initial,
-		Failed: func(ctx context.Context, kept *cms.Coordinator) (*verify.Failed, error) {
+		Failed: func(ctx context.Context, _ *target.Client, kept *cms.Coordinator) (*verify.Failed, error) {
 			return failedOf(ctx, o, kept)
 		},
 		State: func(ctx context.Context, client *target.Client) (*cms.Coordinator, func() error, error) {
@@ -52,6 +52,9 @@ func CompareSnapshot(ctx context.Context, o Options, blobs repo.Repository, run 
 	}
 	if run.Changed {
 		s.Since = o.follow.Since
+	}
+	run.Failed = func(ctx context.Context, client *target.Client, kept *cms.Coordinator) (*verify.Failed, error) {
+		return failedRounds{o, blobs, client, run.Memory, run.Log}.of(ctx, kept)
 	}
 	return run.Compare(ctx, blobs.URI(), s.Source())
 }

@@ -2,7 +2,10 @@ package e2e
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"maps"
+	"net/http"
 	"net/url"
 	"testing"
 
@@ -92,4 +95,68 @@ func TestFollow_VerifyChanged(t *testing.T) {
 			refusedWith(t, RunIn(t, dir, nil, "rfsd", "verify", "--changed", "--quick", "--repo-uri", repo, "--target-host", n.URL, "--session-name", "chain"), "exclude each other")
 		})
 	}
+}
+
+// TestFollow_VerifyTakesFailuresOfAllRounds: a document that failed in a round explains a difference from the last snapshot, unless a later
+// round has sent it again.
+func TestFollow_VerifyTakesFailuresOfAllRounds(t *testing.T) {
+	source, n := cluster.Elasticsearch(t, "7.10.2"), cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	dir, args := t.TempDir(), followLive(source, "fails", n.URL, "fails-*")
+	t.Cleanup(func() {
+		_, _ = source.Send(context.WithoutCancel(t.Context()), http.MethodDelete, "/fails-*", "", nil)
+	})
+	put := func(v int, ids ...string) {
+		for _, id := range ids {
+			call(t, source, "PUT", "/fails-a/_doc/"+id+"?refresh=true", map[string]any{"v": v})
+		}
+	}
+	pipeline := func(name any) { call(t, n, "PUT", "/fails-a/_settings", map[string]any{"index.final_pipeline": name}) }
+	call(t, n, "PUT", "/_ingest/pipeline/refuses", map[string]any{"processors": []any{map[string]any{"fail": map[string]any{"message": "no"}}}})
+	put(0, "still", "changed")
+	round(t, dir, args)
+	fails := func() string {
+		t.Helper()
+		r := RunIn(t, dir, nil, "rfsd", args...)
+		if r.Code != 6 {
+			t.Fatalf("exit %d: %s %s", r.Code, r.Stdout, r.Stderr)
+		}
+		return parseSummary(t, r).Round.Snapshot
+	}
+	pipeline("refuses")
+	put(1, "changed", "superseded", "lacks", "deleted")
+	fails()
+	pipeline(nil)
+	put(2, "superseded", "changed")
+	call(t, source, "DELETE", "/fails-a/_doc/deleted?refresh=true", nil)
+	round(t, dir, args)
+	pipeline("refuses")
+	put(3, "changed", "new")
+	last := fails()
+	pipeline(nil)
+	compare := func(code int, failed int64, want map[string]verify.Kind) {
+		t.Helper()
+		r := RunIn(t, dir, nil, "rfsd", "verify", "--repo-uri", args[3], "--snapshot-name", last, "--index-allowlist", "fails-*", "--target-host", n.URL, "--output", "json", "--session-name", "fails")
+		var sealed struct{ Report verify.Report }
+		if r.Code != code || outputtest.Decode(r.Stdout, &sealed) != nil || len(sealed.Report.Indices) != 1 {
+			t.Fatalf("exit %d, not %d: %s %s", r.Code, code, r.Stdout, r.Stderr)
+		}
+		x, found := sealed.Report.Indices[0], map[string]verify.Kind{}
+		for _, d := range x.Differences {
+			found[d.ID] = d.Kind
+		}
+		if x.Failed != failed || !maps.Equal(found, want) {
+			t.Errorf("%d failed, differences %v, want %v: %+v", x.Failed, found, want, x)
+		}
+	}
+	compare(6, 3, nil) // lacks, changed and new
+	call(t, n, "DELETE", "/fails-a/_doc/superseded?refresh=true", nil)
+	call(t, n, "PUT", "/fails-a/_doc/deleted?refresh=true", map[string]any{"v": 1})
+	compare(8, 3, map[string]verify.Kind{"superseded": verify.Missing, "deleted": verify.Extra})
+	for round := range 4 { // where redrive has delivered them, nothing is explained any more
+		if r := RunIn(t, dir, nil, "rfsd", "redrive", "--repo-uri", args[3], "--target-host", n.URL, "--session-name", fmt.Sprintf("fails-round-%d", round)); round%2 == 1 && r.Code != 0 {
+			t.Errorf("redrive of round %d: exit %d: %s %s", round, r.Code, r.Stdout, r.Stderr)
+		}
+	}
+	compare(8, 0, map[string]verify.Kind{"superseded": verify.Missing, "deleted": verify.Extra})
 }

@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -24,6 +25,7 @@ func phaseName(stored string) string {
 
 // phaseBody holds the fields of a phase record's body that are read; each may be absent.
 type phaseBody struct {
+	Name  string `json:"name,omitempty"` // of the snapshot that the session creates
 	Done  int64  `json:"done,omitempty"`
 	Total int64  `json:"total,omitempty"`
 	Unit  string `json:"unit,omitempty"`
@@ -38,6 +40,9 @@ func (r *reader) phase(rec cms.Record) {
 	var b phaseBody
 	if len(rec.Body) > 0 && json.Unmarshal(rec.Body, &b) == nil {
 		p.Done, p.Total, p.Unit = b.Done, b.Total, b.Unit
+		if name == "snapshot" {
+			r.m.Snapshot = cmp.Or(r.m.Snapshot, b.Name)
+		}
 	}
 	p.Started = instant(rec.CreatedAt)
 	if p.State == Completed || p.State == Failed || p.State == Skipped {

@@ -220,8 +220,11 @@ func TestALostSuccessorKeepsItsShardOpen(t *testing.T) {
 func TestPhasesAreReadWithTheirProgress(t *testing.T) {
 	w := newWorld(t)
 	w.put(t, cms.Record{ID: "phase:snapshot", Kind: "phase", State: progress.InProgress, Holder: "h", Expire: time.Now().Add(time.Hour).UnixMilli(),
-		Attempts: 2, CreatedAt: 1000, UpdatedAt: 2000, Body: json.RawMessage(`{"done":5,"total":10,"unit":"bytes"}`)})
+		Attempts: 2, CreatedAt: 1000, UpdatedAt: 2000, Body: json.RawMessage(`{"name":"rfs-s-1","done":5,"total":10,"unit":"bytes"}`)})
 	m := w.read(t)
+	if m.Snapshot != "rfs-s-1" {
+		t.Errorf("snapshot %q", m.Snapshot)
+	}
 	p := m.Phases[0]
 	if p.State != progress.InProgress || p.Holder != "h" || p.Done != 5 || p.Total != 10 || p.Unit != "bytes" || p.Attempts != 2 || p.Finished != nil || p.Started.Unix() != 1 {
 		t.Errorf("%+v", p)
@@ -230,6 +233,25 @@ func TestPhasesAreReadWithTheirProgress(t *testing.T) {
 	m = w.read(t)
 	if p := m.Phases[1]; p.State != progress.Failed || p.Finished.Unix() != 3 || len(m.Failures) != 1 || m.Failures[0].Examples[0] != "phase metadata" {
 		t.Errorf("%+v, failures %+v", p, m.Failures)
+	}
+}
+
+// TestReading_Snapshot: the snapshot that the settings name goes before the name in the record of the phase.
+func TestReading_Snapshot(t *testing.T) {
+	for _, c := range []struct {
+		name, settings, phase, body, want string
+	}{
+		{"named", "snap1", "snapshot", `{"name":"rfs-s-1"}`, "snap1"},
+		{"made by the session", "", "snapshot", `{"name":"rfs-s-1"}`, "rfs-s-1"},
+		{"not made yet", "", "snapshot", ``, ""},
+		{"another phase", "", "metadata", `{"name":"x"}`, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := &progress.Reading{Snapshot: c.settings, At: time.Now(), Phases: []cms.Record{{ID: "phase:" + c.phase, Kind: "phase", State: progress.Completed, Body: json.RawMessage(c.body)}}}
+			if m, _ := r.Sum(); m.Snapshot != c.want {
+				t.Errorf("%q, want %q", m.Snapshot, c.want)
+			}
+		})
 	}
 }
 

@@ -40,6 +40,8 @@ type Account struct {
 	Unchanged int64 `json:"unchanged"`
 	Failed    int64 `json:"failed"`
 	Bytes     int64 `json:"bytes"` // of the sources that were sent
+	// Vanished counts indices that only the former snapshot has.
+	Vanished int `json:"vanished,omitempty"`
 }
 
 // Rounds keeps the rounds of a followed cluster, in the records of the session that migrated its first snapshot.

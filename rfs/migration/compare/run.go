@@ -60,7 +60,7 @@ type Run struct {
 	MaxLatency  time.Duration // latency of target requests above which the load is reduced; 0: never
 	Lease       time.Duration // initial lease of an item
 	// Failed returns the documents recorded as failed by the session with this state; without state, by all sessions.
-	Failed func(ctx context.Context, state *cms.Coordinator) (*verify.Failed, error)
+	Failed func(ctx context.Context, client *target.Client, state *cms.Coordinator) (*verify.Failed, error)
 	// State opens the state of the session; the Coordinator is nil if no session was named and none exists. An error that wraps NoSession
 	// ends the comparison; after any other error the comparison does not recognize documents that were changed later.
 	State     func(ctx context.Context, client *target.Client) (*cms.Coordinator, func() error, error)
@@ -122,7 +122,7 @@ func (c *Run) with(ctx context.Context, r *verify.Report, source Source) (err er
 	if errors.Is(why, c.NoSession) {
 		return why
 	}
-	refused, err := c.Failed(ctx, state)
+	refused, err := c.Failed(ctx, client, state)
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (c *Run) with(ctx context.Context, r *verify.Report, source Source) (err er
 		var marks rollback.Marks
 		if marks, why = source.Marks(ctx, client, state); why == nil { // the session migrated this source
 			held.Marks = marks
-			if err := errors.Join(addRecorded(ctx, refused, state), warnOfAliases(ctx, r, state)); err != nil {
+			if err := errors.Join(AddRecorded(ctx, refused, state), warnOfAliases(ctx, r, state)); err != nil {
 				return err
 			}
 		}
@@ -227,8 +227,8 @@ func (c *Run) ownStore(name string) (store cms.Store, end func(over bool) error,
 	return temporary, func(bool) error { return closeStore() }, err
 }
 
-// addRecorded adds the failed documents that a fleet has recorded in the control index of the session.
-func addRecorded(ctx context.Context, all *verify.Failed, state *cms.Coordinator) error {
+// AddRecorded adds the failed documents that a fleet has recorded in the control index of the session.
+func AddRecorded(ctx context.Context, all *verify.Failed, state *cms.Coordinator) error {
 	const where = "the control index"
 	for d, err := range session.RefusalsOf(state).All(ctx) {
 		if err != nil {

@@ -50,7 +50,7 @@ func TestRun_KnowsRecordedFailures(t *testing.T) {
 	}
 	all := &verify.Failed{}
 	all.Add("logs", "a") // from the directory of this machine
-	if err := addRecorded(t.Context(), all, c); err != nil || all.Len() != 3 {
+	if err := AddRecorded(t.Context(), all, c); err != nil || all.Len() != 3 {
 		t.Errorf("%d documents, %v", all.Len(), err)
 	}
 }
@@ -67,7 +67,7 @@ func TestRun_MoreFailuresThanCanBeHeld(t *testing.T) {
 	if err := session.RefusalsOf(c).Keep(t.Context(), []session.Refused{{Index: "logs", ID: "one more"}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := addRecorded(t.Context(), all, c); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "1048576") {
+	if err := AddRecorded(t.Context(), all, c); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "1048576") {
 		t.Errorf("%v", err)
 	}
 }
@@ -82,7 +82,7 @@ func TestRun_StateThatCannotBeRead(t *testing.T) {
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := addRecorded(t.Context(), &verify.Failed{}, c); err == nil || !strings.Contains(err.Error(), "the control index") {
+	if err := AddRecorded(t.Context(), &verify.Failed{}, c); err == nil || !strings.Contains(err.Error(), "the control index") {
 		t.Errorf("failed documents: %v", err)
 	}
 	if err := warnOfAliases(t.Context(), &verify.Report{}, c); err == nil {

@@ -136,6 +136,23 @@ func (c *Chain) Last(ctx context.Context) (Round, error) {
 	return Round{}, fmt.Errorf("no round of session %s has arrived after its first snapshot, so that nothing is known to have changed: %w", c.Session, fault.ErrConfig)
 }
 
+// Until returns the rounds that have arrived up to the round of a snapshot, with that round; none if the snapshot is of no such round.
+func (c *Chain) Until(ctx context.Context, snapshot string) (rounds []Round, err error) {
+	all, err := session.RoundsOf(c.Root).Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	last := slices.IndexFunc(all.Rounds, func(r session.Round) bool { return r.Arrived != 0 && r.Snapshot == snapshot })
+	for at := range all.Rounds[:last+1] {
+		r, err := c.round(all, at, nil)
+		if err != nil {
+			return nil, err
+		}
+		rounds = append(rounds, r)
+	}
+	return rounds, nil
+}
+
 // round returns the recorded round at a position. settings are the recorded settings of round 0; nil before it has recorded any.
 func (c *Chain) round(all session.Followed, at int, settings map[string]string) (Round, error) {
 	is := all.Rounds[at]
@@ -365,7 +382,7 @@ func neededAfter(all session.Followed, at int) map[int]bool {
 
 // accountOf returns the counts of a round.
 func accountOf(sum *summary.Summary) session.Account {
-	a := session.Account{Failed: sum.Totals.Failed, Bytes: sum.Totals.Bytes, Inserted: sum.Totals.Indexed} // of a migration
+	a := session.Account{Failed: sum.Totals.Failed, Bytes: sum.Totals.Bytes, Inserted: sum.Totals.Indexed, Vanished: sum.Vanished} // of a migration
 	if d := sum.Changes; d != nil {
 		a.Inserted, a.Updated, a.Deleted, a.Unchanged = d.Inserted, d.Updated, d.Deleted, d.Unchanged
 	}

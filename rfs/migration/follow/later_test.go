@@ -47,6 +47,7 @@ func TestDeletesAfter(t *testing.T) {
 		{"a deletion", session.Round{Number: 2, Arrived: 1, Account: deleted}, false, true},
 		{"not arrived", session.Round{Number: 2, Account: deleted}, false, false},
 		{"the round itself", session.Round{Number: 1, Arrived: 1, Account: deleted}, true, false},
+		{"an index that vanished", session.Round{Number: 2, Arrived: 1, Account: session.Account{Vanished: 1}}, false, true},
 		{"an update", session.Round{Number: 2, Arrived: 1, Account: updated}, false, false},
 		{"an update with rules", session.Round{Number: 2, Arrived: 1, Account: updated}, true, true},
 	} {

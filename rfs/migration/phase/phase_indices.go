@@ -24,9 +24,11 @@ type IndicesRecord struct {
 	UUID     string `json:"snapshotUUID"`
 	Indices  int    `json:"indices"` // number of entries
 	// Unchanged is the number of indices that are the same as in the former snapshot of a followed cluster.
-	Unchanged int      `json:"unchanged,omitempty"`
-	LeftOut   []string `json:"left_out,omitempty"`
-	Missing   []string `json:"missing_shards,omitempty"`
+	Unchanged int `json:"unchanged,omitempty"`
+	// Vanished is the number of indices that only the former snapshot has.
+	Vanished int      `json:"vanished,omitempty"`
+	LeftOut  []string `json:"left_out,omitempty"`
+	Missing  []string `json:"missing_shards,omitempty"`
 }
 
 // DecodeIndices decodes the body of phase:index. An empty body decodes to the zero record. Errors are fault.ErrCorrupt.
@@ -58,7 +60,7 @@ func (s *Session) listIndices(ctx context.Context, lease *session.PhaseLease) er
 	if err := s.deleteVanished(ctx, plan); err != nil {
 		return err
 	}
-	r := IndicesRecord{Snapshot: plan.Snapshot, UUID: plan.UUID, LeftOut: plan.LeftOut, Missing: plan.Missing}
+	r := IndicesRecord{Snapshot: plan.Snapshot, UUID: plan.UUID, Vanished: len(plan.Vanished), LeftOut: plan.LeftOut, Missing: plan.Missing}
 	var names []string
 	for _, x := range plan.Indices {
 		if x.Unchanged {

@@ -50,6 +50,8 @@ type Summary struct {
 	Changes *difference.Totals `json:"changes,omitempty"`
 	// Unchanged is the number of indices that are the same as in the former snapshot. They are not in Indices.
 	Unchanged int `json:"indices_unchanged,omitempty"`
+	// Vanished is the number of indices that only the former snapshot of a followed cluster has.
+	Vanished int `json:"indices_vanished,omitempty"`
 	// SafeFrom is the time from which others may write to the migrated indices, by the clock of the
 	// coordination (Quiet); absent while an item is open.
 	SafeFrom *time.Time `json:"safe_to_write_from,omitempty"`
@@ -239,7 +241,7 @@ func (s *Summary) addPhases(ctx context.Context, of *phase.Session) error {
 			if err != nil {
 				return err
 			}
-			if s.Unchanged = r.Unchanged; r.Indices == 0 && r.Unchanged > 0 {
+			if s.Unchanged, s.Vanished = r.Unchanged, r.Vanished; r.Indices == 0 && r.Unchanged > 0 {
 				s.Changes = &difference.Totals{}
 			}
 		}

@@ -7,8 +7,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash"
+	"maps"
 	"math"
 	"math/bits"
+	"slices"
 )
 
 // Sum is a sum of document digests modulo 2^128. It does not depend on the order of the documents, and, unlike with XOR, duplicates do
@@ -23,6 +25,12 @@ func (s *Sum) merge(o Sum) {
 	var carry uint64
 	s.lo, carry = bits.Add64(s.lo, o.lo, 0)
 	s.hi, _ = bits.Add64(s.hi, o.hi, carry)
+}
+
+func (s *Sum) remove(o Sum) {
+	var borrow uint64
+	s.lo, borrow = bits.Sub64(s.lo, o.lo, 0)
+	s.hi, _ = bits.Sub64(s.hi, o.hi, borrow)
 }
 
 // String returns the sum as 32 hexadecimal digits.
@@ -183,34 +191,65 @@ func (t *table) different(o *table, keysOnly bool) (all []int) {
 	return all
 }
 
-// maxFailed is the maximum number of documents in a Failed, about 50 MB.
+// maxFailed is the maximum number of documents in a Failed, about 70 MB.
 const maxFailed = 1 << 20
 
 // Failed is a set of documents that an account names as failed, by target index and id. They are left out of the
 // comparison on both sides and counted.
 type Failed struct {
-	all map[[16]byte]struct{}
-	by  map[string]int64 // documents by index
-	sum Sum              // of the keys
+	all map[[16]byte]string // their indices
+	by  map[string]int64    // documents by index
+	sum Sum                 // of the keys
 }
 
 // Add adds a document; it returns false if the set is full.
-func (f *Failed) Add(index, id string) bool {
-	if f.all == nil {
-		f.all, f.by = map[[16]byte]struct{}{}, map[string]int64{}
+func (f *Failed) Add(index, id string) bool { return f.add(failedKey(index, []byte(id)), index) }
+
+// Join adds the documents of another set; it returns false if the set is full.
+func (f *Failed) Join(o *Failed) bool {
+	for key, index := range o.all {
+		if !f.add(key, index) {
+			return false
+		}
 	}
-	key := failedKey(index, []byte(id))
+	return true
+}
+
+func (f *Failed) add(key [16]byte, index string) bool {
+	if f.all == nil {
+		f.all, f.by = map[[16]byte]string{}, map[string]int64{}
+	}
 	if _, known := f.all[key]; known {
 		return true
 	}
 	if len(f.all) >= maxFailed {
 		return false
 	}
-	f.all[key] = struct{}{}
-	f.sum.merge(Sum{binary.BigEndian.Uint64(key[:8]), binary.BigEndian.Uint64(key[8:])})
+	f.all[key] = index
+	f.sum.merge(sumOf(key))
 	f.by[index]++
 	return true
 }
+
+// Remove removes a document, if it is in the set.
+func (f *Failed) Remove(index string, id []byte) {
+	key := failedKey(index, id)
+	if _, known := f.all[key]; !known {
+		return
+	}
+	delete(f.all, key)
+	f.sum.remove(sumOf(key))
+	if f.by[index]--; f.by[index] == 0 {
+		delete(f.by, index)
+	}
+}
+
+func sumOf(key [16]byte) Sum {
+	return Sum{binary.BigEndian.Uint64(key[:8]), binary.BigEndian.Uint64(key[8:])}
+}
+
+// Indices returns the indices of the documents, sorted.
+func (f *Failed) Indices() []string { return slices.Sorted(maps.Keys(f.by)) }
 
 // Len returns the number of documents.
 func (f *Failed) Len() int { return len(f.all) }

@@ -362,3 +362,25 @@ func TestWhatChangedSinceTheMigrationIsToldApart(t *testing.T) {
 		})
 	}
 }
+
+// TestFailed_JoinAndRemove: a set is the same whatever was added to it and removed from it before.
+func TestFailed_JoinAndRemove(t *testing.T) {
+	want, all, other := &Failed{}, &Failed{}, &Failed{}
+	want.Add("a", "1")
+	want.Add("b", "1")
+	for _, id := range []string{"1", "2"} {
+		all.Add("a", id)
+		other.Add("b", id)
+	}
+	all.Remove("a", []byte("2"))
+	all.Remove("a", []byte("3"))
+	other.Remove("b", []byte("2"))
+	other.Add("a", "1")
+	if !all.Join(other) || all.Len() != 2 || all.sum != want.sum || !slices.Equal(all.Indices(), []string{"a", "b"}) || all.of("a") != 1 || all.Has("a", []byte("2")) || !all.Has("b", []byte("1")) {
+		t.Errorf("%+v, want %+v", all, want)
+	}
+	all.Remove("b", []byte("1"))
+	if !slices.Equal(all.Indices(), []string{"a"}) {
+		t.Errorf("%q", all.Indices())
+	}
+}
