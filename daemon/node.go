@@ -120,6 +120,11 @@ func (d *Daemon) state() (state, reason string) {
 	case d.trouble != "" && !slices.ContainsFunc(d.slots, func(s *slot) bool { return s.lease != nil }):
 		return "failed", d.trouble // no worker succeeds, although they are restarted
 	}
+	for _, s := range d.slots {
+		if s.worker != nil && s.sample.Held != "" {
+			return "paused", s.sample.Held
+		}
+	}
 	return "running", d.trouble
 }
 

@@ -39,6 +39,23 @@ func TestStatus_WorkersRateIsOfTheLastMinute(t *testing.T) {
 	})
 }
 
+// TestStatus_WorkerHeldBack: while a worker reports why it sends nothing, the node is paused for that reason.
+func TestStatus_WorkerHeldBack(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		starter := &fakeStarter{stopped: handsOff}
+		n := startNode(t, Config{Workers: 2}, starter)
+		n.untilRunning(t, 2)
+		for _, c := range []struct{ held, state string }{{"a disk is full", "paused"}, {"", "running"}} {
+			starter.living()[1].report(Record{Sample: &metrics.Sample{Held: c.held}})
+			time.Sleep(time.Second)
+			if is := n.Status(t.Context()).Node; is.State != c.state || is.Reason != c.held || is.Wanted != 2 || is.Running != 2 {
+				t.Errorf("%+v, want %+v", is, c)
+			}
+		}
+		must(t, n.stop())
+	})
+}
+
 // TestStatus_RateOfShortWorkers: workers that end within a second or two, as with many small shards, send at most one sample before the
 // final one. The rate of their slot includes all of them, and falls when no worker runs any more.
 func TestStatus_RateOfShortWorkers(t *testing.T) {

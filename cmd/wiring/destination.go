@@ -202,17 +202,17 @@ type targetGuard struct {
 }
 
 // gate lets a request start when the rate and the target's disks allow it. The disks are looked at now, while nothing else takes
-// the target's time, and from then on until stop is called.
-func (o targetGuard) gate(ctx context.Context, client *target.Client, bucket *throttle.Bucket, log *slog.Logger) (admit func(context.Context, int) error, stop func()) {
+// the target's time, and from then on until stop is called. disks is nil if they are not looked at.
+func (o targetGuard) gate(ctx context.Context, client *target.Client, bucket *throttle.Bucket, log *slog.Logger) (admit func(context.Context, int) error, disks *diskwatch.Watcher, stop func()) {
 	if o.ignoreDisks || client.Serverless() {
-		return bucket.Take, func() {}
+		return bucket.Take, nil, func() {}
 	}
-	disks := &diskwatch.Watcher{API: client, Log: log}
+	disks = &diskwatch.Watcher{API: client, Log: log}
 	stop = disks.Start(ctx)
 	return func(ctx context.Context, n int) error {
 		if err := disks.Wait(ctx); err != nil {
 			return err
 		}
 		return bucket.Take(ctx, n)
-	}, stop
+	}, disks, stop
 }

@@ -67,7 +67,7 @@ func OpenImport(ctx context.Context, o ImportOptions, log *slog.Logger, in *Reso
 
 // Sample returns what the process has done so far.
 func (h *Import) Sample() metrics.Sample {
-	sum, own := h.in.counters.Sample(), h.Own()
+	sum, own := h.in.counted(), h.Own()
 	sum.Documents, sum.Failed, sum.SourceBytes = own.Documents, own.Failed, own.Bytes
 	sum.RepoRequests, sum.RepoBytes = h.blobs.Totals()
 	sum.RepoErrors = h.blobs.Errors()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/rfsd/rfsd/daemon"
@@ -15,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/owner"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/destination/diskwatch"
 	"github.com/rfsd/rfsd/rfs/destination/export"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
@@ -32,7 +34,8 @@ type Resources struct {
 	frames *budget.Budget // of the zstd files of an import, in addition to memory
 	// Parts of the connections to the target, and of the requests that read ahead, which may be used.
 	pace, reads throttle.Pace
-	flow        *throttle.Flow // number and length of the requests of documents
+	flow        *throttle.Flow                    // number and length of the requests of documents
+	disks       atomic.Pointer[diskwatch.Watcher] // of the target; nil: they are not looked at
 	// Opened already, for a slot inside a daemon; nil: open them by the options.
 	store cms.Store
 	files *export.Export
@@ -76,16 +79,27 @@ func NewResources(o Options) *Resources {
 
 // sending returns the limits of all that is sent. They hold until stop is called.
 func (in *Resources) sending(ctx context.Context, o Options, client *target.Client, log *slog.Logger) (bounds engine.Limits, stop func() error) {
-	admit, end := o.guard.gate(ctx, client, in.Sending, log)
+	admit, disks, end := o.guard.gate(ctx, client, in.Sending, log)
+	in.disks.Store(disks)
 	return engine.Limits{Connections: o.connections, Pace: &in.pace, Flow: in.flow, Admit: admit, MaxLatency: in.Latency}, func() error {
+		in.disks.Store(nil)
 		end()
 		return nil
 	}
 }
 
+// counted returns what was counted so far, and why nothing is sent, if so.
+func (in *Resources) counted() metrics.Sample {
+	sum := in.counters.Sample()
+	if disks := in.disks.Load(); disks != nil {
+		sum.Held = disks.Held()
+	}
+	return sum
+}
+
 // Sample returns what the worker has done so far.
 func (in *Resources) Sample(s *phase.Session, blobs *repo.Counting) metrics.Sample {
-	sum := in.counters.Sample()
+	sum := in.counted()
 	p := s.Runner.Meter.Read(time.Now())
 	sum.Documents, sum.Failed, sum.SourceBytes, sum.Resent, sum.Retries = p.Documents, p.Failed, p.Bytes, p.Resent, p.Retries
 	sum.RepoRequests, sum.RepoBytes = blobs.Totals()

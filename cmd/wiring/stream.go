@@ -63,7 +63,7 @@ func OpenStream(ctx context.Context, o StreamOptions, log *slog.Logger, in *Reso
 
 // Sample returns what the process has done so far.
 func (h *Stream) Sample() metrics.Sample {
-	sum, own := h.in.counters.Sample(), h.Own()
+	sum, own := h.in.counted(), h.Own()
 	sum.Documents, sum.Failed, sum.SourceBytes = own.Documents, own.Failed, own.Bytes
 	return sum
 }

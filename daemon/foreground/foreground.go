@@ -174,6 +174,9 @@ func (c *Command) Status(context.Context) status.Report {
 	}
 	if r.Node.State, r.Node.Reason = c.state(m); r.Node.State == "running" {
 		r.Node.Wanted = c.conf.Slots
+		if held := c.conf.Sample().Held; held != "" {
+			r.Node.State, r.Node.Reason = "paused", held
+		}
 	}
 	return r
 }

@@ -29,6 +29,7 @@ type Sample struct {
 	RepoErrors   int64   `json:"repo_errors,omitempty"`
 	Store        Latency `json:"store,omitzero"`
 	StoreErrors  int64   `json:"store_errors,omitempty"`
+	Held         string  `json:"held,omitempty"` // why nothing is sent at present; sums and differences have none
 }
 
 // Bounds are the upper bounds of the buckets of a Latency, in seconds; the last bucket has none.

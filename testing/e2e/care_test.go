@@ -103,12 +103,20 @@ func TestIndexingPausesWhileATargetDiskIsNearlyFull(t *testing.T) {
 		}
 	})
 	marks("0.01%", "0.02%", true)
+	w := &watched{t: t, dir: t.TempDir()}
 	cmd := exec.Command(Binary(t, "rfsd"), targetArgs(n.URL, demoRepo())...)
-	cmd.Dir = t.TempDir()
+	cmd.Dir, cmd.Env = w.dir, w.env()
 	said := &lockedBuffer{}
 	cmd.Stderr = said
 	must(t, cmd.Start())
 	until(t, "it pauses", func() bool { return strings.Contains(said.String(), "above its high disk watermark") })
+	until(t, "its status states why", func() bool {
+		r, ok := w.status()
+		return ok && r.Node.State == "paused" && r.Node.Wanted > 0 && strings.Contains(r.Node.Reason, " % full, above its high watermark of 0.02%: free or add disk space there") && strings.Contains(r.Node.Reason, "the target's node ")
+	})
+	if res := RunIn(t, w.dir, w.env(), "rfsctl", "status"); !strings.Contains(res.Stdout, ") paused: indexing is paused, because the disk of the target's node ") {
+		t.Errorf("exit %d: %s %s", res.Code, res.Stdout, res.Stderr)
+	}
 	if got := landed(t, n); len(got) != 0 {
 		t.Errorf("documents were sent to a full disk: %d", len(got))
 	}

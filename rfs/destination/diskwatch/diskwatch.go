@@ -34,9 +34,10 @@ type Watcher struct {
 	Log      *slog.Logger
 	Interval time.Duration // default 30 s
 
-	once   sync.Once
-	result atomic.Pointer[result]
-	wanted chan struct{} // signalled by each request; run waits for it before the next reading
+	once    sync.Once
+	result  atomic.Pointer[result]
+	waiting atomic.Int64  // calls of Wait that block
+	wanted  chan struct{} // signalled by each request; run waits for it before the next reading
 }
 
 // result is the result of one reading.
@@ -93,12 +94,30 @@ func (w *Watcher) Wait(ctx context.Context) error {
 		if len(is.full) == 0 {
 			return ctx.Err()
 		}
+		w.waiting.Add(1)
 		select {
 		case <-ctx.Done():
+			w.waiting.Add(-1)
 			return ctx.Err()
 		case <-is.next:
+			w.waiting.Add(-1)
 		}
 	}
+}
+
+// Held returns why Wait blocks, with the remedy; "" if no call of it blocks.
+func (w *Watcher) Held() string {
+	w.init()
+	full := w.result.Load().full
+	if len(full) == 0 || w.waiting.Load() == 0 {
+		return ""
+	}
+	others := ""
+	if n := len(full) - 1; n > 0 {
+		others = fmt.Sprintf(" (and %d more)", n)
+	}
+	return fmt.Sprintf("indexing is paused, because the disk of the target's node %s%s is %d %% full, above its high watermark of %s: free or add disk space there; sending continues by itself (--ignore-disks sends nevertheless)",
+		full[0].Node, others, int(100*full[0].Used), full[0].Watermark)
 }
 
 // run reads the disk usage until ctx is done, or the target does not permit it.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -56,10 +57,13 @@ func TestIndexingPausesAboveTheHighWatermarkAndResumesBelow(t *testing.T) {
 				t.Fatalf("watermark %s: documents pass: %v", high, err)
 			default:
 			}
+			if got, want := d.Held(), "the target's node n1 is 95 % full, above its high watermark of "+high+": free or add disk space there"; !strings.Contains(got, want) {
+				t.Errorf("held %q, want %q", got, want)
+			}
 
 			f.free.Store(20)
-			if err := <-passed; err != nil {
-				t.Error(err)
+			if err := <-passed; err != nil || d.Held() != "" {
+				t.Errorf("%v, held %q", err, d.Held())
 			}
 			asked := f.asked.Load()
 			for range 1000 {
