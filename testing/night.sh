@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 logs=${RFSD_NIGHT_LOGS:-$(mktemp -d "${TMPDIR:-/tmp}/rfsd-night.XXXXXX")}
 mkdir -p "$logs"
 export RFSD_LOGS=$logs RFSD_DRAW=all
-all=(unused servers stories snapshots drawn sources imports daemon kills memory namespaces remedies hints progress rate scale scroll consume processes stores clusters corrupt large attacks sim fleet mutants fuzz verify trial packages cross bench)
+all=(unused servers stories snapshots drawn sources imports daemon kills reach memory namespaces remedies hints progress rate scale scroll consume processes stores clusters corrupt large attacks sim fleet mutants fuzz verify trial packages cross bench)
 
 e2e() { E2EPACKAGES=${E2EPACKAGES:-./testing/e2e/...} E2EFLAGS="-timeout 300m $1" testing/e2e.sh e2e ${TARGETS:-2.19.4 3.8.0}; }
 
@@ -22,6 +22,7 @@ part() {
     imports) RFSD_IMPORT=all e2e "-run Import" && RFSD_IMPORT=all testing/gotest.sh importer -count=1 -timeout 120m ./rfs/stream/importer ;;
     daemon) RFSD_DAEMON_LONG=1 e2e "-run Daemon|Nodes|Machine|FirstContact|SilentTarget" ;;
     kills) RFSD_KILLS=${RFSD_KILLS:-200} TARGETS=2.19.4 e2e "-run RandomKills|PartsOfAShard" ;;
+    reach) RFSD_REACH=${RFSD_REACH:-$(date +%s)} e2e "-run Reach" ;;
     memory) RFSD_CLUSTERS=1 TARGETS=2.19.4 e2e "-run DocumentOf120MB|KillsAtRandom|StateIsOfOneCluster|AFailoverOfTheSource" ;;
     namespaces) RFSD_NETNS=1 TARGETS=2.19.4 e2e "-run FiveMachines" ;;
     remedies) RFSD_REMEDIES=1 TARGETS=2.19.4 e2e "-run RemediesThat|WithoutATimestamp|TunedSettingsBack" ;;

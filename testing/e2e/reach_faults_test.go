@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rfsd/rfsd/testing/draw"
 	"github.com/rfsd/rfsd/testing/objectserver"
 	"github.com/rfsd/rfsd/testing/truth"
 )
@@ -213,7 +214,7 @@ func TestReach_FaultsOfEachKindOfRepository(t *testing.T) {
 		t.Skip("waits for retries: RFSD_E2E=1 runs it")
 	}
 	repo := fixture(t, "7.10.2-many-chunks")
-	for _, k := range storeKinds {
+	for _, k := range draw.Of(t, 1, storeKinds) {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
 			s := k.in(t, repo)

@@ -227,8 +227,8 @@ func (r reach) toFiles() {
 func (r reach) toNothing() {
 	dir := r.TempDir()
 	begin := time.Now()
-	k := killing{r.rand, int64(300 * time.Millisecond), func() int64 { return int64(time.Since(begin)) }}
-	res := k.run(r.T, dir, r.env, slices.Concat([]string{"migrate", "--repo-uri", r.uri, "--snapshot-name", "snap1", "--discard", "--output", "json"}, r.args))
+	k := killing{r.rand, int64(1500 * time.Millisecond), func() int64 { return int64(time.Since(begin)) }} // of at least two seconds
+	res := k.run(r.T, dir, r.env, slices.Concat([]string{"migrate", "--repo-uri", r.uri, "--snapshot-name", "snap1", "--discard", "--max-read-rate", "40MB", "--output", "json"}, r.args))
 	if got := parseSummary(r.T, res).Totals.Bytes; got != r.want.bytes {
 		r.Errorf("%d bytes of sources were read, the source cluster has %d", got, r.want.bytes)
 	}
