@@ -93,7 +93,7 @@ func (f failedRounds) round(ctx context.Context, root *cms.Coordinator, x follow
 	for _, r := range later {
 		followed.Rounds = append(followed.Rounds, r.Round)
 	}
-	again := &shards.Again{Repo: f.blobs, Entries: entries, Edit: f.editor, Redirects: f.rules.Targets, Memory: f.memory, MaxDocument: f.maxDocument}
+	again := &shards.Again{Repo: f.blobs, Entries: entries, Edit: shards.Edits(f.rules), Redirects: f.rules.Targets, Memory: f.memory, MaxDocument: f.maxDocument}
 	snapshotAfter := func(index string) string {
 		if _, ended := slices.BinarySearch(later[len(later)-1].Follow.Ended, index); ended {
 			return ""
