@@ -113,6 +113,7 @@ type Daemon struct {
 	work          *Work     // the session of the items; nil: unknown, or the session of the orders
 	workError     string    // why the last read of it failed
 	done          bool      // no work is left
+	completeSince time.Time // this node has waited since then for the last change of machines
 	idleUntil     time.Time // no worker is started before: all open items are leased
 	startAfter    time.Time // no worker is started before, so that the nodes of a large fleet do not start at the same time
 	positioned    bool      // the node knows its position in the fleet
@@ -330,7 +331,12 @@ func (d *Daemon) finished() bool {
 	if d.running() > 0 {
 		return false
 	}
-	return d.stopping || d.failed != nil || d.conf.EndWhenDone && d.ended() && d.done && d.lastRead.migration != nil && d.lastRead.migration.Complete
+	if d.stopping || d.failed != nil {
+		return true
+	}
+	m := d.lastRead.migration
+	complete := m != nil && m.Complete && d.ended() && (d.done || d.conf.Workers < 0)
+	return d.conf.EndWhenDone && complete && d.machinesEnded(time.Now())
 }
 
 func (d *Daemon) wakeUp() { trySend(d.wake) }

@@ -35,6 +35,30 @@ func (d *Daemon) Demand() scale.Demand {
 	return is
 }
 
+// finalMachinesLimit is the time for which a node that ends with the work waits for the scaler's last change.
+const finalMachinesLimit = 2 * time.Minute
+
+// machinesEnded reports whether the machines of the fleet need no further change after the work was complete. It reports true, too, when
+// that could not be done within finalMachinesLimit. d.mu is held.
+func (d *Daemon) machinesEnded(now time.Time) bool {
+	m := d.lastRead.machines
+	if !d.conf.Scales || m != nil && m.Final {
+		return true
+	}
+	if d.completeSince.IsZero() {
+		d.completeSince = now
+	}
+	if now.Sub(d.completeSince) < finalMachinesLimit {
+		return false
+	}
+	wanted, cause := 0, ""
+	if m != nil {
+		wanted, cause = m.Wanted, m.Error
+	}
+	d.log.Error("the work is complete, but machines may still run: end them yourself", "machines_wanted", wanted, "error", cause)
+	return true
+}
+
 // readMachines returns the state of the fleet's scaler, or nil before its first round.
 func readMachines(ctx context.Context, store cms.Records) (*status.Machines, error) {
 	st, err := scale.Read(ctx, store)
@@ -43,7 +67,7 @@ func readMachines(ctx context.Context, store cms.Records) (*status.Machines, err
 	}
 	m := &status.Machines{
 		Leader: st.Leader, Wanted: st.Machines, Running: st.Running, Reason: st.Reason, Error: st.Error,
-		At: time.UnixMilli(st.At).UTC(), Hours: (time.Duration(st.UsedMs) * time.Millisecond).Hours(),
+		At: time.UnixMilli(st.At).UTC(), Hours: (time.Duration(st.UsedMs) * time.Millisecond).Hours(), Final: st.Final,
 	}
 	if st.Changed > 0 {
 		t := time.UnixMilli(st.Changed).UTC()

@@ -88,7 +88,7 @@ func (in *Resources) sending(ctx context.Context, o Options, client *target.Clie
 	}
 }
 
-// counted returns what was counted so far, and why nothing is sent, if so.
+// counted returns everything counted so far, and why nothing is sent, if so.
 func (in *Resources) counted() metrics.Sample {
 	sum := in.counters.Sample()
 	if disks := in.disks.Load(); disks != nil {

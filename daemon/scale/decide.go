@@ -39,6 +39,7 @@ type State struct {
 	Running  int    `json:"running"`  // as the driver reported
 	UsedMs   int64  `json:"used_ms"`  // instance time
 	Error    string `json:"error,omitempty"`
+	Final    bool   `json:"final,omitempty"` // the driver has applied Machines after the work was complete
 }
 
 // maxMachines limits numbers that are read from the store.

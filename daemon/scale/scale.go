@@ -49,8 +49,9 @@ func (s *Scaler) Reconcile(ctx context.Context, store cms.RecordStore, loads []s
 	if err != nil {
 		return err
 	}
-	is := s.Settings.next(was, s.Demand(), loads, now.UnixMilli())
-	is.Leader = s.Node
+	demand := s.Demand()
+	is := s.Settings.next(was, demand, loads, now.UnixMilli())
+	is.Leader, is.Final = s.Node, is.Final && demand.Complete && is.Machines == was.Machines
 	if r, err = write(ctx, store, r, is); err != nil {
 		return err
 	}
@@ -61,12 +62,12 @@ func (s *Scaler) Reconcile(ctx context.Context, store cms.RecordStore, loads []s
 	actx, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
 	running, err := s.Driver.Apply(actx, is.Machines)
-	after.Running, after.Error = running, ""
+	after.Running, after.Error, after.Final = running, "", demand.Complete
 	if err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		after.Running, after.Error = max(running, is.Running), fault.Text(err)
+		after.Running, after.Error, after.Final = max(running, is.Running), fault.Text(err), false
 		if after.Error != was.Error {
 			s.Log.Warn("number of machines not changed", "machines", is.Machines, "error", after.Error)
 		}

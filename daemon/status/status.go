@@ -34,6 +34,8 @@ type Machines struct {
 	At      time.Time  `json:"at"`
 	Changed *time.Time `json:"changed,omitempty"` // when the wanted number last changed
 	Hours   float64    `json:"instance_hours"`    // used so far
+	// Final states that the driver has applied the number that holds when the work is complete.
+	Final bool `json:"final,omitempty"`
 }
 
 // Node is one daemon.

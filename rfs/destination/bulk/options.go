@@ -15,8 +15,8 @@ const (
 	DefaultMaxAge       = 10 * time.Second
 )
 
-// UnsentBytes is the maximum bytes of a body that is not sent anywhere: it stays in the caches of a processor core, and its memory is used
-// again at once, while bodies of DefaultMaxBytes cost a dry run a quarter of its CPU time.
+// UnsentBytes is the maximum bytes of a body that is not sent anywhere: it stays in the caches of a processor core. Bodies of
+// DefaultMaxBytes cost a dry run a quarter of its CPU time.
 const UnsentBytes = 1 << 20
 
 // Recorder stores failed documents. It is safe for concurrent use.
