@@ -34,6 +34,8 @@ const (
 	// MemoryOfAttempt is the memory of the buffers of an attempt to export an item into a bucket, in bytes: while a buffer grows, it is
 	// there twice.
 	MemoryOfAttempt = 2 * objectSize
+	// conditions is an object with which the conditional writes of the store are tested.
+	conditions = private + "/conditions"
 	// noVersion is not the version of any object.
 	noVersion = `"00000000000000000000000000000000"`
 	// maxConflicts limits the repetitions of a change because other writers made changes at the same time.
@@ -69,24 +71,32 @@ func openBucket(ctx context.Context, s Store, c Compression, policy retry.Policy
 	return newExport(ctx, b, false)
 }
 
-// prepare writes the first manifest, and verifies that the store refuses to create it again and to replace a version that it does not have.
+// prepare writes the first manifest, once the store has proved to keep conditions.
 func (b *bucket) prepare(ctx context.Context) error {
+	if err := b.probe(ctx); err != nil {
+		return err
+	}
 	m := newManifest(rand.Text())
 	body, err := m.encode()
 	if err != nil {
 		return err
 	}
-	if _, err := b.swap(ctx, ManifestName, body, ""); err != nil && !errors.Is(err, fs.ErrExist) {
+	if _, err := b.swap(ctx, ManifestName, body, ""); !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	is, _, err := b.get(ctx, ManifestName)
-	if err != nil {
+	return nil
+}
+
+// probe creates a small object, and verifies that the store refuses to create it again and to replace a version that it does not have.
+func (b *bucket) probe(ctx context.Context) error {
+	body := []byte("{}\n")
+	if _, err := b.swap(ctx, conditions, body, ""); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	for _, version := range []string{"", noVersion} {
 		taken := false
 		err := b.policy.Do(ctx, func(ctx context.Context) error {
-			_, err := b.store.Put(ctx, ManifestName, is, version)
+			_, err := b.store.Put(ctx, conditions, body, version)
 			taken = err == nil
 			if errors.Is(err, fs.ErrExist) {
 				return nil
@@ -174,6 +184,11 @@ func (b *bucket) start(ctx context.Context, it item, may func() error) (output, 
 	rand.Read(id) //nolint:errcheck // it never returns an error
 	o := &objects{bucket: b, item: it, may: may, id: hex.EncodeToString(id), open: map[string]*object{}}
 	for range maxConflicts {
+		if may != nil { // a process that lost the item would stop the attempt of its successor
+			if err := may(); err != nil {
+				return nil, err
+			}
+		}
 		n, version, err := b.note(ctx, noteName(it))
 		if err != nil {
 			return nil, err
