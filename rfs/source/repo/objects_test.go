@@ -70,6 +70,36 @@ func TestObjectsOfAStrangeServerAreRefused(t *testing.T) {
 	}
 }
 
+// TestObjects_UpTo: an object that is longer than allowed is refused.
+func TestObjects_UpTo(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		size     int
+		up       int64 // 0: the default
+		accepted bool
+	}{
+		{"the default", 32 << 20, 0, true},
+		{"beyond the default", 32<<20 + 1, 0, false},
+		{"more is allowed", 40 << 20, 40 << 20, true},
+		{"beyond more", 40<<20 + 1, 40 << 20, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			body := make([]byte, c.size)
+			o := fakeObjects(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("ETag", `"v"`)
+				w.Write(body) //nolint:errcheck // a test
+			})
+			if c.up > 0 {
+				o = o.UpTo(c.up)
+			}
+			got, _, err := o.Get(t.Context(), "o")
+			if c.accepted && (err != nil || len(got) != c.size) || !c.accepted && !errors.Is(err, fault.ErrCorrupt) {
+				t.Errorf("%d bytes, %v", len(got), err)
+			}
+		})
+	}
+}
+
 func fakeObjects(t *testing.T, answer http.HandlerFunc) *repo.Objects {
 	t.Helper()
 	server := s3server.Fake(t, answer)
