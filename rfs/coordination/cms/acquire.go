@@ -237,7 +237,7 @@ func (c *Coordinator) acquire(ctx context.Context, id, holder string, initial ti
 // lease is longer. A lease that was read back is kept while half of it is left.
 func (c *Coordinator) keep(ctx context.Context, l *Lease, readBack bool) (*Lease, error) {
 	if l.UntilTrigger() <= 0 || readBack && l.UntilEnd() < l.Length/2 {
-		return nil, errors.Join(l.GiveBack(ctx, Return{Cause: CauseOutage, Longer: !readBack}), ctx.Err())
+		return nil, errors.Join(l.ReleaseWith(ctx, EarlyRelease{Cause: CauseOutage, Longer: !readBack}), ctx.Err())
 	}
 	return l, nil
 }

@@ -309,11 +309,11 @@ func (l *Lease) complete(ctx context.Context, t Complete) (Item, Result, error) 
 
 // Release releases the item. It returns no error when the lease is already lost.
 func (l *Lease) Release(ctx context.Context, cause Cause) error {
-	return l.GiveBack(ctx, Return{Cause: cause})
+	return l.ReleaseWith(ctx, EarlyRelease{Cause: cause})
 }
 
-// Return describes the release of a lease before its end.
-type Return struct {
+// EarlyRelease describes the release of a lease before its end.
+type EarlyRelease struct {
 	Cause Cause
 	// Longer means that the lease was too short: the next one is longer, and no attempt counts.
 	Longer bool
@@ -322,9 +322,9 @@ type Return struct {
 	Work      Work
 }
 
-// GiveBack is a Release that records the durable progress in the same request. If the store does not answer, the coordinator releases the
+// ReleaseWith is a Release that records the durable progress in the same request. If the store does not answer, the coordinator releases the
 // item before its next acquisition.
-func (l *Lease) GiveBack(ctx context.Context, r Return) error {
+func (l *Lease) ReleaseWith(ctx context.Context, r EarlyRelease) error {
 	t := Release{Holder: l.Holder, Cause: string(r.Cause), Counted: r.Cause.counted() && !r.Longer, Longer: r.Longer, Begin: l.begin}
 	if r.Watermark > l.begin {
 		checks, err := l.checks(r.Work)

@@ -36,18 +36,18 @@ type unmoved struct {
 
 // returned decides how such a lease is released. The item counts an attempt only if the worker was stuck on one of its documents for half
 // of the lease; a slow target or repository, or a short lease, is not the item's fault and makes the next lease longer.
-func (u unmoved) returned() cms.Return {
+func (u unmoved) returned() cms.EarlyRelease {
 	switch {
 	case u.refused > 0:
-		return cms.Return{Cause: cms.CauseBackpressure, Longer: true}
+		return cms.EarlyRelease{Cause: cms.CauseBackpressure, Longer: true}
 	case u.requests > 0, !u.read, u.since < u.age/2:
-		return cms.Return{Cause: cms.CauseOutage, Longer: true}
+		return cms.EarlyRelease{Cause: cms.CauseOutage, Longer: true}
 	}
-	return cms.Return{Cause: cms.CauseNone}
+	return cms.EarlyRelease{Cause: cms.CauseNone}
 }
 
 // unmoved describes the job for returned.
-func (j *job) unmoved() cms.Return {
+func (j *job) unmoved() cms.EarlyRelease {
 	now := j.runner.Clock.Read().Mono
 	j.lookAtReads(int64(now))
 	last := time.Duration(j.lastRead.Load())

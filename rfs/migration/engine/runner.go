@@ -155,9 +155,9 @@ func (j *job) finish(ctx, work context.Context, err error) (Outcome, error) {
 }
 
 // returned decides how to release a lease that was stopped without progress, by an operator, a signal or its trigger.
-func (j *job) returned(ctx context.Context) cms.Return {
+func (j *job) returned(ctx context.Context) cms.EarlyRelease {
 	if ctx.Err() != nil {
-		return cms.Return{Cause: cms.CauseDrain}
+		return cms.EarlyRelease{Cause: cms.CauseDrain}
 	}
 	return j.unmoved()
 }
@@ -208,7 +208,7 @@ func (j *job) complete(ctx context.Context) (Outcome, error) {
 
 // handOff creates a successor for the rest of the item. Without progress it releases the lease as r states; without time for a successor,
 // it releases the lease with the progress recorded.
-func (j *job) handOff(ctx context.Context, r cms.Return) (Outcome, error) {
+func (j *job) handOff(ctx context.Context, r cms.EarlyRelease) (Outcome, error) {
 	if j.loader == nil { // stopped before the first document
 		return j.releaseAs(ctx, r, nil)
 	}
@@ -220,14 +220,14 @@ func (j *job) handOff(ctx context.Context, r cms.Return) (Outcome, error) {
 	watermark, counts := j.settled()
 	switch {
 	case j.runner.Endless:
-		return j.releaseAs(ctx, cms.Return{Cause: cms.CauseDrain}, nil)
+		return j.releaseAs(ctx, cms.EarlyRelease{Cause: cms.CauseDrain}, nil)
 	case j.source.End() != Unknown && watermark >= j.source.End():
 		return j.complete(ctx)
 	case watermark <= j.begin:
 		return j.releaseAs(ctx, r, nil)
 	}
 	if j.lease.UntilDeadline() < j.lease.HandoffTime() {
-		return j.releaseAs(ctx, cms.Return{Cause: cms.CauseOutage, Longer: true}, nil)
+		return j.releaseAs(ctx, cms.EarlyRelease{Cause: cms.CauseOutage, Longer: true}, nil)
 	}
 	if err := j.guard(ctx, j.mayBeKnown()); errors.Is(err, ErrTargetReplaced) {
 		return j.fail(ctx, err)
@@ -247,11 +247,11 @@ func (j *job) handOff(ctx context.Context, r cms.Return) (Outcome, error) {
 
 // release releases the item and returns why.
 func (j *job) release(ctx context.Context, cause cms.Cause, why error) (Outcome, error) {
-	return j.releaseAs(ctx, cms.Return{Cause: cause}, why)
+	return j.releaseAs(ctx, cms.EarlyRelease{Cause: cause}, why)
 }
 
 // releaseAs releases the item as r states. The next holder starts at the watermark and repeats the documents beyond it.
-func (j *job) releaseAs(ctx context.Context, r cms.Return, why error) (Outcome, error) {
+func (j *job) releaseAs(ctx context.Context, r cms.EarlyRelease, why error) (Outcome, error) {
 	j.abort()
 	if j.loader != nil && j.runner.Destination.Durable() && r.Cause != cms.CausePause { // rejected documents may be wanted again
 		if watermark, counts := j.settled(); watermark > j.begin {
@@ -262,7 +262,7 @@ func (j *job) releaseAs(ctx context.Context, r cms.Return, why error) (Outcome, 
 			r.Watermark, r.Work = watermark, did
 		}
 	}
-	if err := j.lease.GiveBack(ctx, r); err != nil {
+	if err := j.lease.ReleaseWith(ctx, r); err != nil {
 		return Lost, errors.Join(why, fmt.Errorf("release %s: %w", j.id.Name(), err))
 	}
 	return Released, why
@@ -278,7 +278,7 @@ func (j *job) tooLate(ctx context.Context, why error) (Outcome, error) {
 	}
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(FinalReadTimeout, j.lease.UntilEnd()))
 	defer cancel()
-	if _, err := j.releaseAs(late, cms.Return{Cause: cms.CauseOutage, Longer: true}, nil); err != nil {
+	if _, err := j.releaseAs(late, cms.EarlyRelease{Cause: cms.CauseOutage, Longer: true}, nil); err != nil {
 		why = errors.Join(why, err)
 	}
 	return Lost, why
@@ -295,7 +295,7 @@ func (j *job) unanswered(ctx context.Context, meant Outcome, why error) (Outcome
 	if j.lease.Over(late) {
 		return meant, nil
 	}
-	return j.releaseAs(late, cms.Return{Cause: cms.CauseOutage, Longer: true}, why)
+	return j.releaseAs(late, cms.EarlyRelease{Cause: cms.CauseOutage, Longer: true}, why)
 }
 
 // fail marks the item as failed.

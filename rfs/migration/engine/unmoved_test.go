@@ -14,13 +14,13 @@ func TestALeaseWithoutProgressBlamesTheItemOnlyForADocumentItStandsStillOn(t *te
 	for _, c := range []struct {
 		name string
 		u    unmoved
-		want cms.Return
+		want cms.EarlyRelease
 	}{
-		{"the target refused everything", unmoved{requests: 9, refused: 9, read: true, since: 400, age: 450}, cms.Return{Cause: cms.CauseBackpressure, Longer: true}},
-		{"the target did not answer", unmoved{requests: 4, read: true, since: 400, age: 450}, cms.Return{Cause: cms.CauseOutage, Longer: true}},
-		{"the shard took too long to open", unmoved{since: 450, age: 450}, cms.Return{Cause: cms.CauseOutage, Longer: true}},
-		{"documents are read, slowly", unmoved{read: true, since: 20, age: 450}, cms.Return{Cause: cms.CauseOutage, Longer: true}},
-		{"stands still on a document", unmoved{read: true, since: 300, age: 450}, cms.Return{Cause: cms.CauseNone}},
+		{"the target refused everything", unmoved{requests: 9, refused: 9, read: true, since: 400, age: 450}, cms.EarlyRelease{Cause: cms.CauseBackpressure, Longer: true}},
+		{"the target did not answer", unmoved{requests: 4, read: true, since: 400, age: 450}, cms.EarlyRelease{Cause: cms.CauseOutage, Longer: true}},
+		{"the shard took too long to open", unmoved{since: 450, age: 450}, cms.EarlyRelease{Cause: cms.CauseOutage, Longer: true}},
+		{"documents are read, slowly", unmoved{read: true, since: 20, age: 450}, cms.EarlyRelease{Cause: cms.CauseOutage, Longer: true}},
+		{"stands still on a document", unmoved{read: true, since: 300, age: 450}, cms.EarlyRelease{Cause: cms.CauseNone}},
 	} {
 		if got := c.u.returned(); got.Cause != c.want.Cause || got.Longer != c.want.Longer {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)

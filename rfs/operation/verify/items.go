@@ -127,7 +127,7 @@ func (s *session) under(ctx context.Context, lease *cms.Lease, work func(ctx con
 	if err == nil {
 		return nil
 	}
-	r := cms.Return{Cause: cms.CauseOutage}
+	r := cms.EarlyRelease{Cause: cms.CauseOutage}
 	switch {
 	case lease.Lost() != nil:
 		return fmt.Errorf("%s: %w", lease.ID.Name(), lease.Lost())
@@ -138,7 +138,7 @@ func (s *session) under(ctx context.Context, lease *cms.Lease, work func(ctx con
 	}
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTimeout)
 	defer cancel()
-	if rerr := lease.GiveBack(late, r); rerr != nil {
+	if rerr := lease.ReleaseWith(late, r); rerr != nil {
 		s.Log.DebugContext(ctx, "part of the comparison was not released", "unit", lease.ID.Index, "error", rerr)
 	}
 	return err
