@@ -223,7 +223,7 @@ func (r rounds) round(ctx context.Context) (arrived bool, err error) {
 
 // chain opens the records of the rounds, which the session of round 0 keeps.
 func (r rounds) chain(ctx context.Context, f func(*follow.Chain) error) error {
-	store, shut, err := wiring.OpenPatiently(ctx, r.Options, r.log)
+	store, shut, err := wiring.OpenWithRetry(ctx, r.Options, r.log)
 	if err != nil {
 		return err
 	}

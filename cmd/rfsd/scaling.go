@@ -35,7 +35,7 @@ func (r runOptions) scaler(d *daemon.Daemon, log *slog.Logger) *scale.Scaler {
 // drive starts and ends machines while this node is the one that does, until ctx is done. loads returns the loads of the other nodes,
 // as far as they are known.
 func (r runOptions) drive(ctx context.Context, s *scale.Scaler, loads func() []schedule.Load, log *slog.Logger) {
-	store, closeStore, err := wiring.OpenPatiently(ctx, r.Options, log)
+	store, closeStore, err := wiring.OpenWithRetry(ctx, r.Options, log)
 	if err != nil {
 		return // ctx is done
 	}

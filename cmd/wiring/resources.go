@@ -68,7 +68,7 @@ func (o Options) NodeLimits(log *slog.Logger) (send, read daemon.Limit) {
 	if !o.Shares() {
 		return daemon.Limit{Most: o.maxRate}, daemon.Limit{Most: o.maxReadRate}
 	}
-	open := func(ctx context.Context) (cms.Store, func() error, error) { return OpenPatiently(ctx, o, log) }
+	open := func(ctx context.Context) (cms.Store, func() error, error) { return OpenWithRetry(ctx, o, log) }
 	return limits.OfNode(session.MaxRate, o.maxRate, open, log), limits.OfNode(session.MaxReadRate, o.maxReadRate, open, log)
 }
 

@@ -81,7 +81,7 @@ func (o Options) ForgetRound(ctx context.Context, x follow.Round) error {
 
 // openFirst opens the state of the session that migrated the first snapshot of a cluster that is followed.
 func openFirst(ctx context.Context, first Options, writer string, log *slog.Logger, all *opened) (*cms.Coordinator, error) {
-	store, closeStore, err := OpenPatiently(ctx, first, log)
+	store, closeStore, err := OpenWithRetry(ctx, first, log)
 	if err != nil {
 		return nil, fmt.Errorf("session %s, which is followed: %w", first.SessionOrDefault(), err)
 	}

@@ -61,8 +61,8 @@ func OpenCoordinator(ctx context.Context, o Options) (*cms.Coordinator, error) {
 // storeRetry is the time between two tries to open a store.
 const storeRetry = 2 * time.Second
 
-// OpenPatiently opens the store of the options as soon as that is possible. The error is of ctx.
-func OpenPatiently(ctx context.Context, o Options, log *slog.Logger) (cms.Store, func() error, error) {
+// OpenWithRetry opens the store of the options as soon as that is possible. The error is of ctx.
+func OpenWithRetry(ctx context.Context, o Options, log *slog.Logger) (cms.Store, func() error, error) {
 	for warned := false; ; warned = true {
 		store, closeStore, err := OpenStore(ctx, o, false)
 		if err == nil {
