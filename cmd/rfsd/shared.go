@@ -144,7 +144,7 @@ func takeShared(values config.Values, settings []config.Setting, shared session.
 				log.Warn("this node differs from its fleet", "setting", s.Name, "fleet", fleets, "node", own[s.Name])
 			}
 		case values[s.Name] != nil:
-		case !believed.Takes(s.Name, fleets):
+		case !believed.Accepts(s.Name, fleets):
 			left = append(left, s.Name)
 		default:
 			if err := s.Valid(fleets); err != nil {

@@ -28,8 +28,8 @@ func TrustOf(keys Keys, s Scope, r session.SharedRecord, seen int64) Trust {
 	return Trust{}
 }
 
-// Takes reports whether a setting of the record is accepted.
-func (j Trust) Takes(name string, values []string) bool {
+// Accepts reports whether a setting of the record is accepted.
+func (j Trust) Accepts(name string, values []string) bool {
 	switch ClassOf(name, values) {
 	case Pace:
 		return true

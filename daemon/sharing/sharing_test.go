@@ -72,7 +72,7 @@ func TestJudge(t *testing.T) {
 				"max-rate": true, "first": true, "source-insecure": false, "target-host": false, "export-dir": false, "unknown": false,
 				"source-host": c.doubt == "", "s3-endpoint": c.doubt == "", "repo-uri": c.doubt == "", "rules-text": c.doubt == "", "failed-documents": c.doubt == "",
 			} {
-				if got := j.Takes(name, c.record.Settings[name]); got != want {
+				if got := j.Accepts(name, c.record.Settings[name]); got != want {
 					t.Errorf("%s is taken: %t", name, got)
 				}
 			}
