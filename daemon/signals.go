@@ -6,9 +6,9 @@ import (
 	"syscall"
 )
 
-// HearSignals reloads at SIGHUP, and kills the workers at the second signal that ends the daemon, until stop is called. The first one is
+// HandleSignals reloads at SIGHUP, and kills the workers at the second signal that ends the daemon, until stop is called. The first one is
 // not handled here: it cancels the context of Run.
-func (d *Daemon) HearSignals() (stop func()) {
+func (d *Daemon) HandleSignals() (stop func()) {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGTERM, os.Interrupt)
 	quit := make(chan struct{})

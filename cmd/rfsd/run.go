@@ -329,7 +329,7 @@ func runParts(ctx context.Context, r runOptions, conf daemon.Config, rounds *fle
 	}
 	if r.gossip.Bind == "" {
 		d := daemon.New(conf)
-		defer d.HearSignals()()
+		defer d.HandleSignals()()
 		return ending(r.runDriving(ctx, d, rounds, func() []schedule.Load { return []schedule.Load{d.Load()} }, func() schedule.NodePosition { return schedule.NodePosition{} }, log), r, d)
 	}
 	var err error
@@ -362,7 +362,7 @@ func runParts(ctx context.Context, r runOptions, conf daemon.Config, rounds *fle
 		return inner()
 	}
 	d = daemon.New(conf)
-	defer d.HearSignals()()
+	defer d.HandleSignals()()
 	beside, end := context.WithCancel(context.WithoutCancel(ctx)) // until the workers are gone
 	defer end()
 	var joined sync.WaitGroup
