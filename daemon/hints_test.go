@@ -229,7 +229,7 @@ func isConfig(err error) bool { return errors.Is(err, fault.ErrConfig) }
 func TestAWordOfAWishHasTheStoreReadAtOnce(t *testing.T) {
 	n := runNode(t, Config{Workers: 1, IntentInterval: time.Hour}, &fakeStarter{stopped: handsOff})
 	n.untilRunning(t, 1)
-	if _, err := session.OrdersOf(n.store).Give(t.Context(), session.Order{Kind: session.OrderPause, Who: "elsewhere"}); err != nil {
+	if _, err := session.OrdersOf(n.store).Issue(t.Context(), session.Order{Kind: session.OrderPause, Who: "elsewhere"}); err != nil {
 		t.Fatal(err)
 	}
 	n.ReadIntent()

@@ -34,7 +34,7 @@ func (d *Daemon) Order(ctx context.Context, o session.Order) (status.Ordered, er
 	}
 	write, cancel := context.WithTimeout(ctx, orderStoreTimeout)
 	defer cancel()
-	i, err := session.OrdersOf(store).Give(write, o)
+	i, err := session.OrdersOf(store).Issue(write, o)
 	if err != nil {
 		return status.Ordered{}, err
 	}

@@ -67,7 +67,7 @@ func TestPauseHandsOffAndResumeStartsAgainWithinTwoSeconds(t *testing.T) {
 func TestAnIntentThatAnotherNodeWroteIsFollowed(t *testing.T) {
 	n := runNode(t, Config{Workers: 2}, &fakeStarter{stopped: handsOff})
 	n.untilRunning(t, 2)
-	if _, err := session.OrdersOf(n.store).Give(t.Context(), session.Order{Kind: session.OrderDrain, Who: "elsewhere"}); err != nil {
+	if _, err := session.OrdersOf(n.store).Issue(t.Context(), session.Order{Kind: session.OrderDrain, Who: "elsewhere"}); err != nil {
 		t.Fatal(err)
 	}
 	n.untilRunning(t, 0)

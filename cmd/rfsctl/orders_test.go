@@ -104,9 +104,9 @@ func TestTheLastOrderIsInTheStatus(t *testing.T) {
 	must(t, err)
 	c := cms.New(cms.Config{Store: store, Creator: "test"})
 	three := 3
-	_, err = session.OrdersOf(c).Give(t.Context(), session.Order{Kind: session.OrderScale, Workers: &three, Who: "bob"})
+	_, err = session.OrdersOf(c).Issue(t.Context(), session.Order{Kind: session.OrderScale, Workers: &three, Who: "bob"})
 	must(t, err)
-	i, err := session.OrdersOf(c).Give(t.Context(), session.Order{Kind: session.OrderPause, Who: "ann\x1b[31m"})
+	i, err := session.OrdersOf(c).Issue(t.Context(), session.Order{Kind: session.OrderPause, Who: "ann\x1b[31m"})
 	must(t, err)
 	must(t, store.Close())
 	code, out, errs := rfsctl(t, "status", "--coordinator-file", file)

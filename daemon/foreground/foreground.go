@@ -323,7 +323,7 @@ func (c *Command) Order(ctx context.Context, o session.Order) (status.Ordered, e
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	i, err := session.OrdersOf(c.conf.Orders).Give(ctx, o)
+	i, err := session.OrdersOf(c.conf.Orders).Issue(ctx, o)
 	if err != nil {
 		return status.Ordered{}, err
 	}

@@ -384,7 +384,7 @@ func TestCommand_ShowsWhyItDoesNotWork(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			root, _ := session(t)
 			for _, kind := range x.orders {
-				_, err := coordination.OrdersOf(root).Give(t.Context(), coordination.Order{Kind: kind, Who: "ann"})
+				_, err := coordination.OrdersOf(root).Issue(t.Context(), coordination.Order{Kind: kind, Who: "ann"})
 				must(t, err)
 			}
 			dir := t.TempDir()

@@ -46,7 +46,7 @@ func TestLimits_FollowOrders(t *testing.T) {
 				}
 				set := func(name string, value *int64) {
 					t.Helper()
-					if _, err := orders.Give(t.Context(), session.Order{Kind: session.OrderSet, Setting: name, Value: value, Who: "ann"}); err != nil {
+					if _, err := orders.Issue(t.Context(), session.Order{Kind: session.OrderSet, Setting: name, Value: value, Who: "ann"}); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -45,7 +45,7 @@ func TestALoneWorkerObeysThePauseAndWritesItsMetrics(t *testing.T) {
 		store, err := boltcms.Open(file, time.Now)
 		must(t, err)
 		c := cms.New(cms.Config{Store: store, Creator: "test"})
-		_, err = session.OrdersOf(c).Give(t.Context(), session.Order{Kind: kind, Who: "ann"})
+		_, err = session.OrdersOf(c).Issue(t.Context(), session.Order{Kind: kind, Who: "ann"})
 		must(t, err)
 		must(t, store.Close())
 	}

@@ -37,7 +37,7 @@ func coordinatorOn(t *testing.T, store cms.Store) *cms.Coordinator {
 
 func give(t *testing.T, c *cms.Coordinator, o session.Order) session.Intent {
 	t.Helper()
-	i, err := session.OrdersOf(c).Give(t.Context(), o)
+	i, err := session.OrdersOf(c).Issue(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestOrdersAboutDifferentThingsAtOnceAreAllKept(t *testing.T) {
 	errs := make([]error, len(orders))
 	var wg sync.WaitGroup
 	for n, o := range orders {
-		wg.Go(func() { _, errs[n] = session.OrdersOf(c).Give(t.Context(), o) })
+		wg.Go(func() { _, errs[n] = session.OrdersOf(c).Issue(t.Context(), o) })
 	}
 	wg.Wait()
 	i, err := session.OrdersOf(c).Intent(t.Context())
@@ -91,7 +91,7 @@ func TestAnOrderThatMeansNothingIsRefused(t *testing.T) {
 		"a node with a long name":     {Kind: session.OrderDrain, Nodes: []string{strings.Repeat("n", 300)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := session.OrdersOf(c).Give(t.Context(), o); !errors.Is(err, fault.ErrConfig) {
+			if _, err := session.OrdersOf(c).Issue(t.Context(), o); !errors.Is(err, fault.ErrConfig) {
 				t.Errorf("error %v", err)
 			}
 		})

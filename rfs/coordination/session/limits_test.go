@@ -57,7 +57,7 @@ func TestOrders_SetIsBounded(t *testing.T) {
 		"a value of another order": {Kind: session.OrderResume, Value: bytesOf(1)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := session.OrdersOf(intentCoordinator(t)).Give(t.Context(), o); !errors.Is(err, fault.ErrConfig) {
+			if _, err := session.OrdersOf(intentCoordinator(t)).Issue(t.Context(), o); !errors.Is(err, fault.ErrConfig) {
 				t.Errorf("error %v", err)
 			}
 		})

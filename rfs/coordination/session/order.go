@@ -116,10 +116,10 @@ func (o Order) check() error {
 	return i.check()
 }
 
-// Give changes the intent by one conditional write and returns it. It returns fault.ErrConfig for an invalid order, fault.ErrRejected if a
+// Issue changes the intent by one conditional write and returns it. It returns fault.ErrConfig for an invalid order, fault.ErrRejected if a
 // contradicting order was stored meanwhile, ErrOrderUnknown if the store did not answer after the order was sent, and fault.ErrUnavailable
 // if it did not answer before. Except with ErrOrderUnknown the order is not in force and never will be.
-func (s Orders) Give(ctx context.Context, o Order) (Intent, error) {
+func (s Orders) Issue(ctx context.Context, o Order) (Intent, error) {
 	if len(o.Who) > maxIssuer {
 		o.Who = strings.ToValidUTF8(o.Who[:maxIssuer], "")
 	}

@@ -160,7 +160,7 @@ func TestRecords_Order(t *testing.T) {
 		}
 	}
 	ordered := func(ctx context.Context, c *cms.Coordinator, o session.Order) error {
-		_, err := session.OrdersOf(c).Give(ctx, o)
+		_, err := session.OrdersOf(c).Issue(ctx, o)
 		return err
 	}
 	// slow gives an order whose first write arrives later.

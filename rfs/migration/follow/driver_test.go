@@ -264,7 +264,7 @@ func TestDriver_PausedFleet(t *testing.T) {
 		ends := map[string]func(){"a": f.drives("a"), "b": f.drives("b")}
 		time.Sleep(70 * time.Second)
 		orders := session.OrdersOf(f.root())
-		if _, err := orders.Give(t.Context(), session.Order{Kind: session.OrderPause, Who: "ann"}); err != nil {
+		if _, err := orders.Issue(t.Context(), session.Order{Kind: session.OrderPause, Who: "ann"}); err != nil {
 			t.Fatal(err)
 		}
 		before := len(f.rounds())
@@ -273,7 +273,7 @@ func TestDriver_PausedFleet(t *testing.T) {
 		if n := len(f.rounds()); before != 2 || n != before {
 			t.Errorf("%d rounds before and %d rounds after a pause", before, n)
 		}
-		if _, err := orders.Give(t.Context(), session.Order{Kind: session.OrderResume, Who: "ann"}); err != nil {
+		if _, err := orders.Issue(t.Context(), session.Order{Kind: session.OrderResume, Who: "ann"}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Second)
@@ -450,7 +450,7 @@ func TestDriver_OrdersInEachPhase(t *testing.T) {
 						return now.Over
 					}
 					give := func(o session.Order) {
-						if _, err := session.OrdersOf(f.root()).Give(t.Context(), o); err != nil {
+						if _, err := session.OrdersOf(f.root()).Issue(t.Context(), o); err != nil {
 							t.Fatal(err)
 						}
 					}

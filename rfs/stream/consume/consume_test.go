@@ -356,7 +356,7 @@ func TestAPausedSessionTakesNothing(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		c := cms.New(cms.Config{Store: w.store, Clock: cmstest.Clock{Start: time.Now()}})
 		for _, order := range []session.OrderKind{session.OrderPause, session.OrderResume} {
-			if _, err := session.OrdersOf(c).Give(w.t.Context(), session.Order{Kind: order, Who: "operator"}); err != nil {
+			if _, err := session.OrdersOf(c).Issue(w.t.Context(), session.Order{Kind: order, Who: "operator"}); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(20 * time.Second)
