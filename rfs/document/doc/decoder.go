@@ -60,11 +60,11 @@ func (d *Decoder) reduced(rec *lucene.Record, original bool) bool {
 	return d.lacking.Source && !whole || vectors
 }
 
-// SetMost limits the next source that is not stored as JSON in one line: if it becomes longer than n bytes, Decode fails with TooLarge,
+// SetMaxSource limits the next source that is not stored as JSON in one line: if it becomes longer than n bytes, Decode fails with TooLarge,
 // and Outgrew returns true. 0: 8 MiB.
-func (d *Decoder) SetMost(n int64) { d.conv.most = int(min(n, math.MaxInt)) }
+func (d *Decoder) SetMaxSource(n int64) { d.conv.most = int(min(n, math.MaxInt)) }
 
-// Outgrew reports whether the last Decode failed because of the limit of SetMost.
+// Outgrew reports whether the last Decode failed because of the limit of SetMaxSource.
 func (d *Decoder) Outgrew() bool { return d.long }
 
 // Stored returns the stored form of the source that Decode sends, or nil.

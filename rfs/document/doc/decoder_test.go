@@ -282,7 +282,7 @@ func TestWhatASourceBecomesIsBounded(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := NewDecoder("i", 0)
-			d.SetMost(c.most)
+			d.SetMaxSource(c.most)
 			_, failure := d.Decode(&lucene.Record{IDKind: lucene.IDString, ID: []byte("1"), HasSource: true, Source: []byte(c.source)})
 			if d.Outgrew() != c.long || (failure != nil) != c.long {
 				t.Fatalf("outgrew %t: %+v", d.Outgrew(), failure)

@@ -197,7 +197,7 @@ func tooLong(err error) bool {
 // is available.
 func (s *documents) decode(ctx context.Context, rec *lucene.Record) (failure *doc.Failure, err error) {
 	var most int64
-	s.decoder.SetMost(0)
+	s.decoder.SetMaxSource(0)
 	if s.memory != nil && mayBeLong(rec) {
 		if most, err = s.convert(ctx, rec); err != nil {
 			return nil, err
@@ -250,7 +250,7 @@ func (s *documents) convert(ctx context.Context, rec *lucene.Record) (most int64
 // widen blocks until the memory for converting a source to at most most bytes is available.
 func (s *documents) widen(ctx context.Context, rec *lucene.Record, stored []byte, most int64) error {
 	rec.Giant = true
-	s.decoder.SetMost(most)
+	s.decoder.SetMaxSource(most)
 	return s.memory.convert(ctx, int64(len(stored)), most)
 }
 
