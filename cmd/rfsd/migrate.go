@@ -196,7 +196,7 @@ func announceTrial(o wiring.Options, p *plan.Plan, out *output.Writer) {
 	}
 	text := progress.Sprintf("trial run: reads and sends at most %d documents of each of %s to indices named %s…", o.Trial.Documents, progress.Plural(int64(p.Shards()), "shard"), o.Trial.Prefix)
 	if o.Measure > 0 {
-		text += fmt.Sprintf("; then, for at most %s, at most %s of sources to indices that it deletes again", o.Measure, progress.Bytes(load.MostSource(p)))
+		text += fmt.Sprintf("; then, for at most %s, at most %s of sources to indices that it deletes again", o.Measure, progress.Bytes(load.MaxSource(p)))
 	}
 	fmt.Fprintln(out, text)
 }

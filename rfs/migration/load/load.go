@@ -51,23 +51,23 @@ const (
 	loadGrace       = 15 * time.Second // retries of a target that does not answer
 )
 
-// Limits of the bytes of sources sent: at least leastMost, at most mostMost, in between a multiple of the snapshot's size.
+// Limits of the bytes of sources sent: at least minSource, at most maxSource, in between a multiple of the snapshot's size.
 const (
-	leastMost, mostMost = 32 << 20, 1 << 30
-	snapshots           = 8
+	minSource, maxSource = 32 << 20, 1 << 30
+	snapshots            = 8
 )
 
-// MostSource returns the maximum number of bytes of sources that a measurement sends: eight times the size of the shards in the repository,
+// MaxSource returns the maximum number of bytes of sources that a measurement sends: eight times the size of the shards in the repository,
 // between 32 MiB and 1 GiB. If the sizes are unknown, it is 1 GiB.
-func MostSource(p *plan.Plan) int64 {
+func MaxSource(p *plan.Plan) int64 {
 	var sum int64
 	for _, x := range p.Indices {
 		sum += x.Entry.Size()
 	}
-	if sum == 0 || sum > mostMost/snapshots {
-		return mostMost
+	if sum == 0 || sum > maxSource/snapshots {
+		return maxSource
 	}
-	return max(leastMost, snapshots*sum)
+	return max(minSource, snapshots*sum)
 }
 
 var (
@@ -75,7 +75,7 @@ var (
 	errNoDocuments = errors.New("the shards have no documents that are sent")
 )
 
-// Measure sends with all slots for the duration Lasts or until MostSource bytes are sent. It returns errors of the target, of the
+// Measure sends with all slots for the duration Lasts or until MaxSource bytes are sent. It returns errors of the target, of the
 // repository, of recording the created indices, and of ctx. It deletes the scratch indices unless requests may still be in flight; then
 // they remain recorded for a later cleanup.
 func (l *Load) Measure(ctx context.Context) (m Loaded, err error) {
@@ -200,7 +200,7 @@ func (l *Load) send(ctx context.Context, on *scratches, visits []*loadShard) (tr
 	if err := l.check(ctx, on); err != nil {
 		return trial.Rate{}, err
 	}
-	m := &loading{Load: l, on: on, most: MostSource(l.Plan), meter: &trial.Meter{Slots: max(1, min(l.Slots, l.Plan.Shards()))}, visits: visits, stop: make(chan struct{})}
+	m := &loading{Load: l, on: on, most: MaxSource(l.Plan), meter: &trial.Meter{Slots: max(1, min(l.Slots, l.Plan.Shards()))}, visits: visits, stop: make(chan struct{})}
 	g, gctx := errgroup.WithContext(ctx)
 	begin, end := l.now(), time.Duration(0)
 	for range m.meter.Slots {
