@@ -22,7 +22,7 @@ const (
 	followInterval = 50 * time.Millisecond
 )
 
-// Order stores an order, applies it here, and waits up to followTimeout for the other nodes. It returns the errors of session.Orders.Give,
+// Order stores an order, applies it here, and waits up to followTimeout for the other nodes. It returns the errors of session.Orders.Issue,
 // and fault.ErrConfig if a node to drain is not alive.
 func (d *Daemon) Order(ctx context.Context, o session.Order) (status.Ordered, error) {
 	store, err := d.store.coordinator()

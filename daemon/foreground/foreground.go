@@ -311,7 +311,7 @@ var (
 const storeTimeout = 10 * time.Second
 
 // Order stores an order to set a limit or, for a command that waits, to pause or to resume. It returns fault.ErrConfig for other orders,
-// and the errors of session.Orders.Give.
+// and the errors of session.Orders.Issue.
 func (c *Command) Order(ctx context.Context, o session.Order) (status.Ordered, error) {
 	switch {
 	case c.conf.Orders == nil:
