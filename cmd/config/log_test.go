@@ -28,8 +28,8 @@ func TestLog_Least(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.error) {
 				t.Errorf("%v: %v", c.given, err)
 			}
-		case err != nil || o.Log.Least() != c.want:
-			t.Errorf("%v: %v, %v", c.given, o.Log.Least(), err)
+		case err != nil || o.Log.MinLevel() != c.want:
+			t.Errorf("%v: %v, %v", c.given, o.Log.MinLevel(), err)
 		}
 	}
 }

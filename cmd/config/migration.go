@@ -256,8 +256,8 @@ func (l *Log) Check() error {
 	return nil
 }
 
-// Least returns the level below which nothing is logged.
-func (l Log) Least() slog.Level {
+// MinLevel returns the level below which nothing is logged.
+func (l Log) MinLevel() slog.Level {
 	switch {
 	case l.Verbose:
 		return slog.LevelDebug

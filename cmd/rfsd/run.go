@@ -458,7 +458,7 @@ func reloadLevel(r runOptions, level *slog.LevelVar) (string, error) {
 	if err := config.Decode(values, &o); err != nil {
 		return "", err
 	}
-	level.Set(o.Log.Least())
+	level.Set(o.Log.MinLevel())
 	return level.Level().String(), nil
 }
 

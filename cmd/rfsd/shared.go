@@ -70,7 +70,7 @@ func joinFleet(ctx context.Context, values config.Values, settings []config.Sett
 	if err := config.Decode(values, &logging); err != nil {
 		return nil, err
 	}
-	log := nodeLog(logging.Format, logging.Least())
+	log := nodeLog(logging.Format, logging.MinLevel())
 	for began := time.Now(); ; {
 		scope, record, err := askFleet(ctx, values)
 		switch {

@@ -167,7 +167,7 @@ func (o *Options) transfer(t config.Transfer) (err error) {
 	o.allowDuplicates = t.Sending.AllowDuplicates
 	o.maxDocument, o.maxLatency = int64(t.Document.Most), t.Bulk.MaxLatency
 	o.existing = bulk.Existing(t.Existing.Documents)
-	o.Slots, o.Unavailable, o.Log = t.Slots.Number, t.Patience.Unavailable, report.Logging{Level: t.Log.Least(), Format: t.Log.Format, Quiet: t.Log.Quiet}
+	o.Slots, o.Unavailable, o.Log = t.Slots.Number, t.Patience.Unavailable, report.Logging{Level: t.Log.MinLevel(), Format: t.Log.Format, Quiet: t.Log.Quiet}
 	o.AllowPartial, o.includeSystem, o.guard.ignoreDisks = t.Partial.Allow, t.System.Include, t.Disks.Ignore
 	o.Session, o.coordinatorFile = t.State.Session.Name, t.State.File
 	o.FailedDir, o.failedShared, o.maxFailed = t.Failed.Place.Dir, t.Failed.Shared, int64(t.Failed.Limit.Max)
