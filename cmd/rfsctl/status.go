@@ -134,7 +134,7 @@ func showStored(ctx context.Context, call *config.Call, o config.ShowStatus) (er
 	}}
 	for {
 		begin := time.Now()
-		follower.Look(ctx)
+		follower.Refresh(ctx)
 		took := time.Since(begin)
 		r := status.Report{Node: status.Node{Name: s.place, Version: version, State: "stored"}, Progress: follower.View(), Workers: []status.Worker{}}
 		m, age, rerr := follower.Seen()

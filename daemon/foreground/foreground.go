@@ -98,7 +98,7 @@ func (c *Command) Run(ctx context.Context) {
 	c.follower.Run(ctx)
 	if c.watchers.Any() {
 		last, end := context.WithTimeout(serving, lastRead)
-		c.follower.Look(last)
+		c.follower.Refresh(last)
 		end()
 		c.watchers.Notify()
 		wait := time.NewTimer(lastStatus)

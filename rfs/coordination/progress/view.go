@@ -219,7 +219,7 @@ func (f *Follower) Run(ctx context.Context) {
 		for {
 			begin := f.Clock.Read().Mono
 			pause, share := readInterval, time.Duration(20)
-			if f.Look(ctx); !f.seeded() {
+			if f.Refresh(ctx); !f.seeded() {
 				pause, share = sampleInterval, 1 // the total will soon be known
 			}
 			if took := f.Clock.Read().Mono - begin; f.Clock.Sleep(ctx, max(pause, share*took)) != nil {
@@ -236,8 +236,8 @@ func (f *Follower) Run(ctx context.Context) {
 	reading.Wait()
 }
 
-// Look reads the store once. After an error the previous reading remains.
-func (f *Follower) Look(ctx context.Context) {
+// Refresh reads the store once. After an error the previous reading remains.
+func (f *Follower) Refresh(ctx context.Context) {
 	rctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	m, err := f.Read(rctx)

@@ -30,7 +30,7 @@ func follow(t *testing.T, w world, own *progress.Work) (*progress.Follower, *ste
 	if own != nil {
 		f.Own = func() progress.Work { return *own }
 	}
-	f.Look(t.Context())
+	f.Refresh(t.Context())
 	return f, clock
 }
 
@@ -157,7 +157,7 @@ func TestTheViewOfASingleReading(t *testing.T) {
 		t.Errorf("no lease is held: %+v", v)
 	}
 	w.lease(t, cms.ItemID{Index: "logs", Shard: 1})
-	f.Look(t.Context())
+	f.Refresh(t.Context())
 	if v := f.View(); v.State != progress.StateWorking {
 		t.Errorf("a lease is held: %+v", v)
 	}
