@@ -95,7 +95,7 @@ func followStatus(ctx context.Context, call *config.Call, o config.ShowStatus, n
 		case found && len(localSockets()) == 0:
 			return fmt.Errorf("%w: the process has ended; --target-host or --coordinator-file reads the state of its work", err)
 		}
-		if tryAgain(ctx, call, o, err) != nil {
+		if tryAgain(ctx, call, err) != nil {
 			return nil
 		}
 	}
@@ -103,7 +103,7 @@ func followStatus(ctx context.Context, call *config.Call, o config.ShowStatus, n
 }
 
 // tryAgain shows why there is no status, and blocks until it may be asked for again. It returns the error of ctx.
-func tryAgain(ctx context.Context, call *config.Call, o config.ShowStatus, err error) error {
+func tryAgain(ctx context.Context, call *config.Call, err error) error {
 	out := call.Out.Raw()
 	if call.Out.JSON {
 		out = terminal.Raw(call.Err) // each line of the output is a status
@@ -120,7 +120,7 @@ func showStored(ctx context.Context, call *config.Call, o config.ShowStatus) (er
 	waits := func(err error) bool { return o.Watching.Watch && errors.Is(err, fault.ErrUnavailable) }
 	s, err := openCoordination(ctx, call, o.Either.Stored())
 	for ; waits(err); s, err = openCoordination(ctx, call, o.Either.Stored()) {
-		if tryAgain(ctx, call, o, err) != nil {
+		if tryAgain(ctx, call, err) != nil {
 			return nil
 		}
 	}
@@ -139,7 +139,7 @@ func showStored(ctx context.Context, call *config.Call, o config.ShowStatus) (er
 		r := status.Report{Node: status.Node{Name: s.place, Version: version, State: "stored"}, Progress: follower.View(), Workers: []status.Worker{}}
 		m, age, rerr := follower.Seen()
 		if r.Migration = m; m == nil && waits(rerr) {
-			if tryAgain(ctx, call, o, rerr) != nil {
+			if tryAgain(ctx, call, rerr) != nil {
 				return nil
 			}
 			continue

@@ -31,7 +31,7 @@ func decodeConsume(values config.Values) (wiring.StreamOptions, error) {
 	if err := config.Decode(values, &c); err != nil {
 		return wiring.StreamOptions{}, err
 	}
-	return wiring.ForStream(version, c)
+	return wiring.ForStream(version, c), nil
 }
 
 // runConsume takes part in a session and reports it.

@@ -33,7 +33,7 @@ func decodeImport(values config.Values) (wiring.ImportOptions, error) {
 	if err := config.Decode(values, &i); err != nil {
 		return wiring.ImportOptions{}, err
 	}
-	return wiring.ForImport(version, i)
+	return wiring.ForImport(version, i), nil
 }
 
 // runImport takes part in an import and reports it.

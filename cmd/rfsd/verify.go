@@ -82,10 +82,7 @@ func verifyFiles(ctx context.Context, values config.Values, out *output.Writer) 
 	if err := config.Decode(values, &v); err != nil {
 		return err
 	}
-	o, err := wiring.ForFiles(version, v)
-	if err != nil {
-		return err
-	}
+	o := wiring.ForFiles(version, v)
 	budget.LimitMemory(verifyMemory, os.Getenv)
 	files, err := wiring.OpenFiles(ctx, o.Options)
 	if err != nil {

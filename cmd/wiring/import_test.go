@@ -23,8 +23,8 @@ func parsedImport(t *testing.T, args ...string) (o ImportOptions, err error) {
 		if err := config.Decode(call.Given(), &i); err != nil {
 			return err
 		}
-		o, err = ForImport("test", i)
-		return err
+		o = ForImport("test", i)
+		return nil
 	})
 	app := &cli.App{Name: "rfsd", Commands: []*cli.Command{c}, Writer: io.Discard, ErrWriter: io.Discard}
 	return o, app.Run(append([]string{"rfsd", "import"}, args...))

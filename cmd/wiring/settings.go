@@ -49,9 +49,7 @@ func ForMigration(version string, m config.Migrate) (Options, error) {
 	case !m.Tuning.Keep:
 		o.guard.tune = tuning.Refreshes
 	}
-	if err := o.transfer(m.Transfer); err != nil {
-		return o, err
-	}
+	o.transfer(m.Transfer)
 	if config.InBucket(o.exportDir) && o.coordinatorFile == "" && o.bucket.URI == "" {
 		o.bucket = m.Repository.Stores.State(strings.TrimRight(o.exportDir, "/") + "/" + export.StateFolder)
 	}
@@ -95,26 +93,29 @@ func ForMigrateCommand(version string, m config.MigrateCommand) (Options, error)
 }
 
 // ForImport returns the options of an import.
-func ForImport(version string, i config.Import) (ImportOptions, error) {
+func ForImport(version string, i config.Import) ImportOptions {
 	o := ImportOptions{
 		Options: Options{version: version, stores: i.Stores.Options(), compression: string(export.None), fleet: true, leases: taskLeases, from: i.Files.From},
 		types:   importer.Types(i.Transfer.Types.Emit), windows: i.Windows,
 	}
 	o.limitReading(i.Pace)
-	return o, o.transfer(i.Transfer)
+	o.transfer(i.Transfer)
+	return o
 }
 
 // ForFiles returns the options of a comparison with files.
-func ForFiles(version string, v config.VerifyFiles) (ImportOptions, error) {
+func ForFiles(version string, v config.VerifyFiles) ImportOptions {
 	o := ImportOptions{Options: Options{version: version, stores: v.Stores.Options(), from: v.Files.From}, types: importer.Types(v.Transfer.Types.Emit)}
 	o.limitReading(v.Pace)
-	return o, o.transfer(v.Transfer)
+	o.transfer(v.Transfer)
+	return o
 }
 
 // ForStream returns the options of a stream's session.
-func ForStream(version string, c config.Consume) (StreamOptions, error) {
+func ForStream(version string, c config.Consume) StreamOptions {
 	o := StreamOptions{Options: Options{version: version, stores: c.Stores.Options(), compression: string(export.None), fleet: true, leases: taskLeases}, Stream: c.Stream, create: c.NewIndices.Create}
-	return o, o.transfer(c.Transfer())
+	o.transfer(c.Transfer())
+	return o
 }
 
 // ForRedrive returns the options of a redrive.
@@ -128,9 +129,7 @@ func ForRedrive(version string, c config.Redrive) (Options, error) {
 		}
 	}
 	o.indices = c.Indices.Selection()
-	if err := o.transfer(c.Transfer()); err != nil {
-		return o, err
-	}
+	o.transfer(c.Transfer())
 	o.named = len(c.Indices.Include.List) > 0
 	o.sinkNamed = c.Failed.Dir != ""
 	return o, nil
@@ -159,7 +158,7 @@ func (o *Options) limitReading(p config.ReadPace) {
 }
 
 // transfer sets what all commands that send documents have in common.
-func (o *Options) transfer(t config.Transfer) (err error) {
+func (o *Options) transfer(t config.Transfer) {
 	o.connections, o.bulkDocs, o.bulkBytes, o.maxRate = t.Bulk.Connections, t.Bulk.Documents, int(t.Bulk.Size.Bytes), int64(t.Bulk.MaxRate)
 	if o.Discard {
 		o.bulkBytes = min(o.bulkBytes, bulk.UnsentBytes)
@@ -187,7 +186,6 @@ func (o *Options) transfer(t config.Transfer) (err error) {
 		o.Target.Discover = t.Bulk.Discover
 		o.Target.PlainAnswers = !o.Target.CompressRequests
 	}
-	return nil
 }
 
 // cluster returns a cluster as its client takes it.

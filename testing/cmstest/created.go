@@ -87,7 +87,7 @@ func created(t *testing.T, s cms.Store) {
 	if err := session.IdentityOf(c).CheckUndone(ctx); !errors.Is(err, session.ErrUndone) {
 		t.Errorf("undone: %v", err)
 	}
-	if _, err := session.IdentityOf(c).Init(ctx, session.Meta{AcceptChange: true}); !errors.Is(err, session.ErrUndone) {
+	if _, err := session.IdentityOf(c).Init(ctx, session.Meta{}); !errors.Is(err, session.ErrUndone) {
 		t.Errorf("joined: %v", err)
 	}
 }

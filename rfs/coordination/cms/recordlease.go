@@ -210,7 +210,6 @@ type RecordLease struct {
 	leases *Leases
 	id     string
 	terms  Terms
-	first  Record // as it was acquired
 
 	mu     sync.Mutex
 	record Record // as it was read or written last
@@ -233,7 +232,7 @@ func (s *Leases) leased(id string, t Terms, ch Changed) (*RecordLease, Record, e
 	case Done, Exhausted:
 		return nil, ch.Record, fmt.Errorf("record %s is %s: %w", id, ch.Record.State, ErrMoved)
 	}
-	l := &RecordLease{leases: s, id: id, terms: t, first: ch.Record}
+	l := &RecordLease{leases: s, id: id, terms: t}
 	l.clock, l.name, l.confirm = s.clock, id, l.Renew
 	l.note(ch)
 	return l, ch.Record, nil
@@ -247,9 +246,6 @@ func (l *RecordLease) note(ch Changed) {
 	length := time.UnixMilli(ch.Record.Expire).Sub(ch.Now)
 	l.granted(ch.Before, length, timing.Margin(length))
 }
-
-// Acquired returns the record as it was leased.
-func (l *RecordLease) Acquired() Record { return l.first }
 
 // Holder returns the name under which the record is leased.
 func (l *RecordLease) Holder() string { return l.terms.Holder }

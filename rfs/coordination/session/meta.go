@@ -26,8 +26,6 @@ type Meta struct {
 	// Identity binds the session to its snapshot, its destination, and settings that change the documents. An empty or absent value is unknown:
 	// it equals any other, and Bind can record it later.
 	Identity map[string]string
-	// AcceptChange replaces the recorded settings if they differ.
-	AcceptChange bool
 }
 
 // ConfigMismatch lists how the settings of a run differ from those with which the session started. It is a fault.ErrConfig.
@@ -79,13 +77,10 @@ func (s Identity) Init(ctx context.Context, m Meta) (identity map[string]string,
 	if was.Digest != body.Digest {
 		other = append(other, Differences(was.Settings, m.Settings)...)
 	}
-	switch {
-	case len(other) == 0:
-		return was.Identity, s.items.CheckSetup(ctx)
-	case m.AcceptChange:
-		return body.Identity, s.leases.Put(ctx, cms.Record{ID: kindMeta, Kind: kindMeta, Body: raw})
+	if len(other) > 0 {
+		return nil, &ConfigMismatch{Differences: other}
 	}
-	return nil, &ConfigMismatch{Differences: other}
+	return was.Identity, s.items.CheckSetup(ctx)
 }
 
 // Bind adds missing values to the recorded identity of a session. It returns a *ConfigMismatch when a recorded value differs.

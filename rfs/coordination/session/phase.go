@@ -69,9 +69,6 @@ type Phase struct {
 	Updated  time.Time
 }
 
-// Over reports whether the phase has ended.
-func (p Phase) Over() bool { return p.State == PhaseCompleted || p.State == PhaseFailed }
-
 // phaseSubject returns the subject of events of a phase.
 func phaseSubject(name string) string { return "phase " + name }
 

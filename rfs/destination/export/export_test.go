@@ -168,18 +168,6 @@ func FuzzNamesComeBack(f *testing.F) {
 	})
 }
 
-func TestDiscardCounts(t *testing.T) {
-	var d Discard
-	for range 3 {
-		if _, err := d.Send(t.Context(), []byte("abcd"), 2); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n, b := d.Dropped(); n != 6 || b != 12 {
-		t.Errorf("%d documents, %d bytes", n, b)
-	}
-}
-
 // TestALockWithoutANameIsHeldAllTheSame opens a directory whose holder has not written its name yet.
 func TestALockWithoutANameIsHeldAllTheSame(t *testing.T) {
 	dir := t.TempDir()

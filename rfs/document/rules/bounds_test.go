@@ -152,15 +152,15 @@ match = "logs-1"
 index = "all"
 `)
 	for index, want := range map[string][]string{"logs-1": {"debug-1", "all"}, "logs-2": {"debug-2"}, "other": nil} {
-		if got := s.Targets(index); !slices.Equal(got, want) || s.Redirects(index) != (want != nil) {
-			t.Errorf("%s: %v, redirects %v; want %v", index, got, s.Redirects(index), want)
+		if got := s.Targets(index); !slices.Equal(got, want) {
+			t.Errorf("%s: %v; want %v", index, got, want)
 		}
 	}
 	var none *Set
-	if none.Targets("logs-1") != nil || none.Redirects("logs-1") {
+	if none.Targets("logs-1") != nil {
 		t.Error("no rules send documents elsewhere")
 	}
-	if s := parse(t, "[[document]]\nmatch = \"*\"\ndrop = [\"x\"]\n"); s.Redirects("a") {
+	if s := parse(t, "[[document]]\nmatch = \"*\"\ndrop = [\"x\"]\n"); s.Targets("a") != nil {
 		t.Error("a rule without an index sends documents elsewhere")
 	}
 }

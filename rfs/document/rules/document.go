@@ -130,11 +130,6 @@ func (s *Set) Targets(index string) (names []string) {
 	return names
 }
 
-// Redirects reports whether a rule sends documents of an index of the snapshot to another target index. s may be nil.
-func (s *Set) Redirects(index string) bool {
-	return len(s.Targets(index)) > 0
-}
-
 // Merges reports whether a rule sends documents of any index to another target index. s may be nil.
 func (s *Set) Merges() bool {
 	return s != nil && slices.ContainsFunc(s.documents, func(r documentRule) bool { return r.index != "" })

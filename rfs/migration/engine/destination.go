@@ -227,10 +227,10 @@ func (f files) Open(ctx context.Context, id cms.ItemID, mayStart func() error) (
 func (f files) Durable() bool { return false }
 
 // nowhere accepts every body and drops it.
-type nowhere struct{ *export.Discard }
+type nowhere struct{ export.Discard }
 
 // ToNowhere returns a Destination that discards everything, for dry runs and benchmarks.
-func ToNowhere() Destination { return nowhere{&export.Discard{}} }
+func ToNowhere() Destination { return nowhere{} }
 
 func (w nowhere) Open(context.Context, cms.ItemID, func() error) (Output, error) {
 	return discarded{w}, nil

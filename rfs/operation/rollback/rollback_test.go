@@ -300,9 +300,6 @@ func TestASessionThatIsUndoneCreatesNothing(t *testing.T) {
 	if _, err := session.IdentityOf(r).Init(t.Context(), session.Meta{}); !errors.Is(err, session.ErrUndone) {
 		t.Errorf("joined: %v", err)
 	}
-	if _, err := session.IdentityOf(r).Init(t.Context(), session.Meta{AcceptChange: true}); !errors.Is(err, session.ErrUndone) {
-		t.Errorf("joined with another purpose: %v", err)
-	}
 	must(t, session.IdentityOf(r).BeginUndo(t.Context()))
 }
 

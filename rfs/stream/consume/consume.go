@@ -99,9 +99,6 @@ func (t *Task) Own() Own {
 	return Own{Documents: t.seen.documents.Load(), Failed: t.seen.failed.Load(), Bytes: t.seen.bytes.Load(), Running: t.seen.running.Load()}
 }
 
-// Items returns the coordinator of the partitions, once Run has started.
-func (t *Task) Items() *cms.Coordinator { return t.items }
-
 func (t *Task) prepare(ctx context.Context) error {
 	if t.Format == "" {
 		t.Format = JSON

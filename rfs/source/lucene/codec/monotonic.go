@@ -78,31 +78,3 @@ func (m Monotonic) At(i int64, span []byte, le bool) int64 {
 func (b monotonicBlock) at(k int64, delta uint64) int64 {
 	return b.min + int64(float32(b.avg*float32(k))) + int64(delta)
 }
-
-// Each calls yield for all values in order; data holds the deltas of the sequence from offset base on. It stops when yield returns an
-// error.
-func (m Monotonic) Each(data []byte, base int64, le bool, yield func(i, v int64) error) error {
-	if base < 0 || base > int64(len(data)) {
-		return Errorf(base, "monotonic data beyond the end")
-	}
-	for b, blk := range m.blocks {
-		first := int64(b) << m.shift
-		n := min(m.n-first, 1<<m.shift)
-		var d Direct
-		if blk.bits > 0 {
-			if blk.off < 0 || blk.off > int64(len(data))-base {
-				return Errorf(base, "monotonic block at %d beyond the end", blk.off)
-			}
-			var err error
-			if d, err = NewDirect(data[base+blk.off:], n, int(blk.bits), le); err != nil {
-				return err
-			}
-		}
-		for k := range n {
-			if err := yield(first+k, blk.at(k, d.At(k))); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}

@@ -90,29 +90,3 @@ func DirectSpan(bits int, k int64) (off, n int64) {
 func DirectIn(span []byte, bits int, k int64, le bool) uint64 {
 	return bitsAt(span[:cap(span)], k*int64(bits)&7, bits, le)
 }
-
-// Direct is a DirectReader array of n values.
-type Direct struct {
-	data []byte
-	bits int
-	le   bool
-}
-
-// NewDirect checks that data holds n values of the given width and byte order.
-func NewDirect(data []byte, n int64, bits int, le bool) (Direct, error) {
-	if bits < 0 || bits > 64 {
-		return Direct{}, Errorf(0, "packed values of %d bits", bits)
-	}
-	if n < 0 || bits > 0 && n > (int64(len(data))*8)/int64(bits) {
-		return Direct{}, Errorf(0, "%d bytes are too few for %d values of %d bits", len(data), n, bits)
-	}
-	return Direct{data: data, bits: bits, le: le}, nil
-}
-
-// At returns value k, which must be less than the n of NewDirect.
-func (d Direct) At(k int64) uint64 {
-	if d.bits == 0 {
-		return 0
-	}
-	return bitsAt(d.data, k*int64(d.bits), d.bits, d.le)
-}
