@@ -70,7 +70,7 @@ func TestFollow_OtherCommands(t *testing.T) {
 	says(of("rfsctl", "failures", "walk-round-1"), 6, "1 document failed")
 	says(of("rfsctl", "items list", "walk-round-2"), 0, "safe to write: no, rounds may still change the target")
 	says(of("rfsctl", "status", "walk-round-2"), 0, "snapshot "+last+", session", "do not write to the target: rounds may still change it")
-	says(of("rfsctl", "status", "walk"), 0, "snapshot rfs-walk-")
+	says(of("rfsctl", "status", "walk"), 6, "snapshot rfs-walk-")
 	says(of("rfsctl", "undo", "walk-round-2", "--yes"), 1, "walk-round-2 is round 2 of a cluster that is followed", "give --session-name walk")
 	says(of("rfsctl", "cleanup", "walk"), 1, "the session is followed")
 	says(of("rfsctl", "cutover --dry-run", "walk"), 1, "4 documents failed in the rounds so far")
