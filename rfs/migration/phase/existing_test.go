@@ -14,12 +14,27 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/testing/migrationtest"
 )
+
+// TestPreview_DocumentsOfFormerRounds: a later round sends to indices with the documents of former ones.
+func TestPreview_DocumentsOfFormerRounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := process(t, migrationtest.NewMemory(), migrationtest.NewOutside(), 1, &migrationtest.Life{})
+		s.Counts, s.Phases, s.Preview, s.Root = &migrationtest.Countable{Docs: map[string]int64{"a": 5}, Refreshed: map[string]bool{"a": true}}, Phases{PhaseIndices, PhaseDocuments}, nil, s.Coordinator
+		if _, err := session.EntriesOf(s.Root).ClaimTarget(t.Context(), "a", "u1"); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.preview(t.Context(), &plan.Plan{Indices: []plan.Index{{Name: "a", Entry: plan.Entry{Naming: plan.Naming{Index: "a"}}}}}); err != nil {
+			t.Error(err)
+		}
+	})
+}
 
 // TestDocumentsThatTargetsHeld plans the indices a and b, of which the target has a with 5 documents unless a case says otherwise.
 func TestDocumentsThatTargetsHeld(t *testing.T) {
@@ -52,6 +67,7 @@ func TestDocumentsThatTargetsHeld(t *testing.T) {
 		"documents go to a data stream": {change: func(_ *testing.T, _ *Session, _ *migrationtest.Countable, p *plan.Plan) {
 			p.Indices[0].Entry.Create, p.Indices[0].Entry.Stream = true, &metadata.StreamPart{Stream: "a"}
 		}},
+		"a later round meets documents of others": {refused: true, change: func(_ *testing.T, s *Session, _ *migrationtest.Countable, _ *plan.Plan) { s.Root = s.Coordinator }},
 		"the index was planned before": {change: func(t *testing.T, s *Session, _ *migrationtest.Countable, p *plan.Plan) {
 			held := s.Counts
 			s.Counts = nil

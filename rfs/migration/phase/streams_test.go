@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
@@ -63,6 +64,60 @@ func TestBackingIndicesAreNamedAsTheTargetCanTakeThem(t *testing.T) {
 			}
 			if c.fails == nil && got[1:] != c.want {
 				t.Errorf("got %s", got)
+			}
+		})
+	}
+}
+
+// TestBackingIndices_OfLaterRounds: the first backing index was brought by a former round. It keeps its name. The
+// mark of the session distinguishes its indices from others.
+func TestBackingIndices_OfLaterRounds(t *testing.T) {
+	const both = `{".ds-events-000001":{},".ds-events-000002":{}}`
+	for _, c := range []struct {
+		name         string
+		target       migrationtest.Says
+		there, owned []string // indices of the target
+		want         string   // of the indices, oldest first: target alias unchanged
+		fails        error
+	}{
+		{"the alias leads to the first one", migrationtest.Says{"/events": "", "/_alias/events": `{".ds-events-000001":{}}`}, nil, nil, "{.ds-events-000001 events true} {.ds-events-000002 events false}", nil},
+		{"the alias leads to a vanished one, too", migrationtest.Says{"/events": "", "/_alias/events": `{".ds-events-000000":{},".ds-events-000001":{}}`}, nil, []string{".ds-events-000000"}, "{.ds-events-000001 events true} {.ds-events-000002 events false}", nil},
+		{"this round has set the alias before", migrationtest.Says{"/events": "", "/_alias/events": both}, nil, []string{".ds-events-000002"}, "{.ds-events-000001 events true} {.ds-events-000002 events true}", nil},
+		{"rolled over by others", migrationtest.Says{"/events": "", "/_alias/events": both}, nil, nil, "", fault.ErrConfig},
+		{"rolled over by others to another name", migrationtest.Says{"/events": "", "/_alias/events": `{".ds-events-000001":{},"theirs":{}}`}, nil, nil, "", fault.ErrConfig},
+		{"an alias of others", migrationtest.Says{"/events": "", "/_alias/events": `{"theirs":{}}`}, []string{".ds-events-000001"}, nil, "{.ds-events-000001  true} {.ds-events-000002  true}", nil},
+		{"the name was given up", migrationtest.Says{}, []string{".ds-events-000001"}, nil, "{.ds-events-000001 events false} {.ds-events-000002 events false}", nil},
+		{"others had a stream of the name", migrationtest.Says{}, []string{"ds-events-000001"}, nil, "{ds-events-000001 events false} {.ds-events-000002 events false}", nil},
+		{"the alias leads to one without its dot", migrationtest.Says{"/events": "", "/_alias/events": `{"ds-events-000001":{}}`}, nil, nil, "{ds-events-000001 events true} {.ds-events-000002 events false}", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p, err := migrationtest.StreamPlan(t, plan.Request{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.Indices[0].Entry.Since = &plan.Since{}
+			for i := range p.Indices {
+				p.Indices[i].Unchanged = true
+			}
+			cluster := creationtest.NewIndices()
+			for _, name := range c.there {
+				if err := cluster.CreateIndex(t.Context(), name, []byte(`{}`)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			on := &creation.Indices{Cluster: cluster, Version: creationtest.OpenSearch2, Requester: c.target, Log: slog.New(slog.DiscardHandler)}
+			err = on.Check(t.Context(), p, func(_ context.Context, name string) (bool, error) { return slices.Contains(c.owned, name), nil })
+			if !errors.Is(err, c.fails) || (err != nil) != (c.fails != nil) {
+				t.Fatalf("%v", err)
+			}
+			got := ""
+			for _, x := range p.Indices {
+				if c.fails == nil {
+					got += fmt.Sprintf(" {%s %s %v}", x.Entry.Naming.Index, x.Entry.Stream.Alias, x.Unchanged)
+				}
+			}
+			if c.fails == nil && got[1:] != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
 	}
