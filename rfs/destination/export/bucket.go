@@ -42,9 +42,6 @@ const (
 	maxConflicts = 50
 )
 
-// patience retries requests for about a minute while the store is unavailable.
-var patience = retry.Policy{Tries: 12, First: 100 * time.Millisecond, Max: 10 * time.Second, Jitter: retry.Half}
-
 // bucket is an export in an object store, which any number of processes may write to.
 type bucket struct {
 	store  Store
@@ -56,7 +53,8 @@ type bucket struct {
 // OpenBucket opens the export in a store, or creates it. Errors: fault.ErrConfig, also for a store without conditional writes, and
 // fault.ErrUnavailable.
 func OpenBucket(ctx context.Context, s Store, c Compression) (*Export, error) {
-	return openBucket(ctx, s, c, patience, objectSize)
+	aMinute := retry.Policy{Tries: 12, First: 100 * time.Millisecond, Max: 10 * time.Second, Jitter: retry.Half}
+	return openBucket(ctx, s, c, aMinute, objectSize)
 }
 
 func openBucket(ctx context.Context, s Store, c Compression, policy retry.Policy, size int64) (*Export, error) {
@@ -193,7 +191,10 @@ func (b *bucket) start(ctx context.Context, it item, may func() error) (output, 
 		if err != nil {
 			return nil, err
 		}
-		n.Attempt = o.id
+		if n.Attempt != "" {
+			n.Superseded = append(n.Superseded, n.Attempt)
+		}
+		n.Attempt, o.superseded = o.id, n.Superseded
 		if o.version, err = b.putNote(ctx, it, n, version); err == nil {
 			return o, nil
 		}

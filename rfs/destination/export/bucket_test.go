@@ -191,6 +191,11 @@ func TestBucket_ObjectsOfOthers(t *testing.T) {
 		{"an object is replaced by one of the same size", func(t *testing.T, h home, name string, b []byte) {
 			h.put(t, name, slices.Concat([]byte("x"), b[1:]))
 		}, "was replaced by another object"},
+		{"the record of an item is removed", func(t *testing.T, h home, _ string, _ []byte) { h.put(t, noteName(item{"i", "0-0"}), nil) }, "is in no record of an item"},
+		{"the record of an item is removed, and the item exported again", func(t *testing.T, h home, _ string, _ []byte) {
+			h.put(t, noteName(item{"i", "0-0"}), nil)
+			commit(t, try(t, share(t, h, "w"), held, "1"))
+		}, "is in no record of an item"},
 		{"an object is restored from a copy", func(t *testing.T, h home, name string, b []byte) { h.put(t, name, b) }, ""},
 		{"an object of another program", func(t *testing.T, h home, _ string, _ []byte) { h.put(t, "i/theirs.ndjson", []byte("x")) }, ""},
 	} {

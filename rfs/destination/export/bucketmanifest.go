@@ -53,14 +53,17 @@ func (b *bucket) published(ctx context.Context, strict bool) ([]Entry, error) {
 	}
 	var mu sync.Mutex
 	files := []Entry{}
-	kept := map[string]bool{} // objects in notes, and attempts that may still publish
+	known := map[string]bool{} // objects and attempts in notes; false: superseded attempts
 	err = each(ctx, slices.Collect(maps.Keys(records)), func(ctx context.Context, name string) error {
 		n, _, err := b.note(ctx, name)
 		if err != nil {
 			return err
 		}
 		mu.Lock()
-		kept[n.Attempt] = true
+		known[n.Attempt] = true
+		for _, attempt := range n.Superseded {
+			known[attempt] = false
+		}
 		mu.Unlock()
 		for _, f := range n.Files {
 			e, err := b.check(ctx, f, listed[f.Name])
@@ -68,7 +71,7 @@ func (b *bucket) published(ctx context.Context, strict bool) ([]Entry, error) {
 				return err
 			}
 			mu.Lock()
-			if kept[f.Name] = true; e.Name != "" {
+			if known[f.Name] = true; e.Name != "" {
 				files = append(files, e)
 			}
 			mu.Unlock()
@@ -83,7 +86,7 @@ func (b *bucket) published(ctx context.Context, strict bool) ([]Entry, error) {
 	}
 	slices.SortFunc(files, func(a, b Entry) int { return cmp.Compare(a.Name, b.Name) })
 	if strict {
-		err = b.tidy(ctx, listed, kept)
+		err = b.tidy(ctx, listed, known)
 	}
 	return files, err
 }
@@ -107,13 +110,19 @@ func (b *bucket) check(ctx context.Context, f noted, version string) (Entry, err
 	return f.Entry, nil
 }
 
-// tidy removes the listed objects of attempts that were superseded before the notes were read: these publish nothing any more.
-func (b *bucket) tidy(ctx context.Context, listed map[string]string, kept map[string]bool) error {
+// tidy removes the listed objects of superseded attempts, which publish nothing any more. It returns fault.ErrCorrupt for an object of an
+// attempt that no note knows: notes were removed, and with them the published objects of items.
+func (b *bucket) tidy(ctx context.Context, listed map[string]string, known map[string]bool) error {
 	var superseded []string
 	for name := range listed {
-		if of := attemptOf(name); of != "" && finished(name) && !kept[name] && !kept[of] {
-			superseded = append(superseded, name)
+		of := attemptOf(name)
+		if of == "" || !finished(name) || known[name] || known[of] {
+			continue
 		}
+		if _, is := known[of]; !is {
+			return fmt.Errorf("%s is in no record of an item (%s): records were removed, or it is of another export; export under another prefix: %w", name, notes, fault.ErrCorrupt)
+		}
+		superseded = append(superseded, name)
 	}
 	return each(ctx, superseded, b.delete)
 }

@@ -92,11 +92,12 @@ func finished(name string) bool {
 }
 
 // note is the record of an item in .rfsd/items: its published files. In a directory it also names all indices that may have files of this or
-// an earlier attempt in their folders, in a bucket the latest attempt that has started.
+// an earlier attempt in their folders, in a bucket the latest attempt that has started and all attempts before it.
 type note struct {
-	Files   []noted  `json:"files"`
-	Former  []string `json:"former,omitempty"`
-	Attempt string   `json:"attempt,omitempty"`
+	Files      []noted  `json:"files"`
+	Former     []string `json:"former,omitempty"`
+	Attempt    string   `json:"attempt,omitempty"`
+	Superseded []string `json:"superseded,omitempty"`
 }
 
 type noted struct {

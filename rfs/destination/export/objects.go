@@ -22,6 +22,8 @@ type objects struct {
 	id      string       // of the attempt, random
 	version string       // of the item's note, as this attempt wrote it
 
+	superseded []string // attempts
+
 	open      map[string]*object // by index
 	number    int                // of the next object
 	names     []string           // of all objects that may be stored
@@ -126,7 +128,7 @@ func (o *objects) publish(ctx context.Context) error {
 		}
 	}
 	o.published = true // unless the store refuses it
-	_, err := o.bucket.putNote(ctx, o.item, note{Files: append([]noted{}, o.stored...), Attempt: o.id}, o.version)
+	_, err := o.bucket.putNote(ctx, o.item, note{append([]noted{}, o.stored...), nil, o.id, o.superseded}, o.version)
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
