@@ -155,8 +155,8 @@ type Marks interface {
 	Of(index string, shard int) (mark int64, known bool)
 }
 
-// Look refreshes an index, alias or data stream and returns a unit for each of its shards.
-func (t Target) Look(ctx context.Context, name string) (verify.Content, error) {
+// Content refreshes an index, alias or data stream and returns a unit for each of its shards.
+func (t Target) Content(ctx context.Context, name string) (verify.Content, error) {
 	found, err := t.Client.GetIndex(ctx, name)
 	switch {
 	case fault.HasStatus(err, http.StatusNotFound), err == nil && len(found) == 0:

@@ -135,7 +135,7 @@ func TestWhatATargetHoldsIsLookedAt(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var log bytes.Buffer
 			on := comparedTarget(t, c.on, &log)
-			held, err := on.Look(t.Context(), "a")
+			held, err := on.Content(t.Context(), "a")
 			if !errors.Is(err, c.fails) || (err != nil) != (c.fails != nil) {
 				t.Fatalf("%v", err)
 			}
@@ -178,7 +178,7 @@ func TestATargetsDocumentsAreReadAndCounted(t *testing.T) {
 	admitted := 0
 	c := comparedTarget(t, on, &log)
 	c.Admit = func(_ context.Context, n int) error { admitted += n; return nil }
-	held, err := c.Look(t.Context(), "a")
+	held, err := c.Content(t.Context(), "a")
 	if err != nil || len(held.Units) != 1 {
 		t.Fatalf("%+v, %v", held, err)
 	}

@@ -45,7 +45,7 @@ func TestWhatTheTargetWroteAfterTheMigrationIsMarked(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			x := comparedTarget(t, on, &bytes.Buffer{})
 			x.Version, x.Marks = c.version, c.marks
-			held, err := x.Look(t.Context(), "a")
+			held, err := x.Content(t.Context(), "a")
 			if err != nil || len(held.Units) != 1 {
 				t.Fatalf("%+v, %v", held, err)
 			}
@@ -70,7 +70,7 @@ func TestAShardOfTheTargetIsKnownByWhatWasWrittenToIt(t *testing.T) {
 	keys := func(on replies, written map[string]int64, fails error) (all [2]string) {
 		x := comparedTarget(t, on, &bytes.Buffer{})
 		x.Sequence = func(context.Context, string) (map[string]int64, error) { return written, fails }
-		held, err := x.Look(t.Context(), "a")
+		held, err := x.Content(t.Context(), "a")
 		if err != nil || len(held.Units) != 2 {
 			t.Fatalf("%+v, %v", held, err)
 		}

@@ -257,7 +257,7 @@ func TestSnapshot_Complete(t *testing.T) {
 func TestTarget_LookReadsAsItIsAsked(t *testing.T) {
 	c := comparedTarget(t, holding(replies{"POST /a/_search": `{"_scroll_id":"s","_shards":{"failed":0},"hits":{"hits":[{"_id":"1","_source":{"n":"` + string(bytes.Repeat([]byte("x"), 2000)) + `"}}]}}`}), &bytes.Buffer{})
 	read := func() error {
-		held, err := c.Look(t.Context(), "a")
+		held, err := c.Content(t.Context(), "a")
 		if err != nil || len(held.Units) != 1 {
 			t.Fatalf("%+v, %v", held, err)
 		}
@@ -272,7 +272,7 @@ func TestTarget_LookReadsAsItIsAsked(t *testing.T) {
 	}
 	enough := errors.New("enough")
 	c.Admit = nil
-	held, err := c.Look(t.Context(), "a")
+	held, err := c.Content(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)
 	}

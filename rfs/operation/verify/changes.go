@@ -31,7 +31,7 @@ func (v *Verifier) Changes(ctx context.Context, groups []Group) ([]*Index, error
 		x := &changes{Verifier: v, of: map[string]*comparison{}}
 		parts[i] = x
 		for _, name := range group.Targets {
-			held, err := v.Target.Look(ctx, name)
+			held, err := v.Target.Content(ctx, name)
 			if err != nil {
 				return nil, fmt.Errorf("target index %s: %w", name, err)
 			}

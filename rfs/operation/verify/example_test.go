@@ -28,7 +28,7 @@ func unit(name string, documents ...[2]string) verify.Unit {
 // weblogs is a target with one index of three documents.
 type weblogs struct{ held verify.Unit }
 
-func (w weblogs) Look(context.Context, string) (verify.Content, error) {
+func (w weblogs) Content(context.Context, string) (verify.Content, error) {
 	return verify.Content{Documents: 3, Units: []verify.Unit{w.held}}, nil
 }
 

@@ -131,7 +131,7 @@ func (s *session) look(ctx context.Context, groups []Group) error {
 			x := &grouped{Group: group, all: map[string]*comparison{}}
 			s.groups[i] = x
 			for _, name := range group.Targets {
-				held, err := s.Target.Look(ctx, name)
+				held, err := s.Target.Content(ctx, name)
 				if err != nil {
 					return fmt.Errorf("target index %s: %w", name, err)
 				}

@@ -92,8 +92,8 @@ type Content struct {
 
 // Target is the cluster that documents were sent to.
 type Target interface {
-	// Look returns the content under a name.
-	Look(ctx context.Context, name string) (Content, error)
+	// Content returns the content under a name.
+	Content(ctx context.Context, name string) (Content, error)
 	// Count returns the number of live Lucene documents under a name, including nested ones, without replicas; false if the name does
 	// not exist.
 	Count(ctx context.Context, name string) (n int64, there bool, err error)

@@ -56,7 +56,7 @@ func units(name, index string, n int, all []record) []Unit {
 // cluster is a target by names.
 type cluster map[string]Content
 
-func (c cluster) Look(_ context.Context, name string) (Content, error) {
+func (c cluster) Content(_ context.Context, name string) (Content, error) {
 	h, ok := c[name]
 	if !ok {
 		return Content{Absent: true}, nil
