@@ -374,7 +374,7 @@ func groups(t *testing.T, s cms.Store) {
 	c := Coordinator(t, s, 10*time.Minute)
 	Seed(t, c, "a", 11)
 	wanted := true
-	g := c.Group("h", cms.Small{Items: 4, Bytes: 100, Size: func(cms.Item) int64 { return 10 }, More: func() bool { return wanted }})
+	g := c.Group("h", cms.GroupLimits{Items: 4, Bytes: 100, Size: func(cms.Item) int64 { return 10 }, More: func() bool { return wanted }})
 	holders, done := map[string]bool{}, 0
 	for {
 		leases, err := g.Acquire(ctx, nil)

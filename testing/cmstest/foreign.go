@@ -73,7 +73,7 @@ func foreignHandoff(t *testing.T, s cms.Store) {
 	}
 	_, err = c.AcquireNext(ctx, "h", nil)
 	refusedAsForeign(t, "the next item", err)
-	_, err = c.Group("h", cms.Small{Items: 8, Bytes: 8, More: func() bool { return true }, Size: func(cms.Item) int64 { return 1 }}).Acquire(ctx, nil)
+	_, err = c.Group("h", cms.GroupLimits{Items: 8, Bytes: 8, More: func() bool { return true }, Size: func(cms.Item) int64 { return 1 }}).Acquire(ctx, nil)
 	refusedAsForeign(t, "a group", err)
 	_, err = session.AuditsOf(c).Run(ctx)
 	refusedAsForeign(t, "the audit", err)

@@ -21,8 +21,8 @@ const (
 	linger = time.Second
 )
 
-// Small defines which items may be leased together, and how many.
-type Small struct {
+// GroupLimits defines which items may be leased together, and how many.
+type GroupLimits struct {
 	Items int                 // maximum number of leases in a group; up to 1: items are leased singly
 	Bytes int64               // maximum of all items in a group
 	Size  func(it Item) int64 // bytes that an item covers; 0: unknown, so that it is leased singly
@@ -35,7 +35,7 @@ type Small struct {
 type Group struct {
 	c      *Coordinator
 	holder string
-	small  Small
+	small  GroupLimits
 
 	mu      sync.Mutex
 	known   []Item        // candidates of the last search that were not tried yet
@@ -55,7 +55,7 @@ type completion struct {
 }
 
 // Group returns a Group for a slot. holder must be unique to the slot over all processes.
-func (c *Coordinator) Group(holder string, small Small) *Group {
+func (c *Coordinator) Group(holder string, small GroupLimits) *Group {
 	return &Group{c: c, holder: holder, small: small}
 }
 

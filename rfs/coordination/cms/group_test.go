@@ -87,7 +87,7 @@ func seeded(t *testing.T, n int) (*counted, *cms.Coordinator) {
 // drain completes all items that a slot leases, and returns the number of leases. took is the duration of the work under a lease.
 func drain(t *testing.T, c *cms.Coordinator, took func(l *cms.Lease) time.Duration) (leases int) {
 	t.Helper()
-	g := c.Group("slot", cms.Small{Items: 8, Bytes: 1 << 20, Size: func(cms.Item) int64 { return 1000 }, More: func() bool { return true }})
+	g := c.Group("slot", cms.GroupLimits{Items: 8, Bytes: 1 << 20, Size: func(cms.Item) int64 { return 1000 }, More: func() bool { return true }})
 	for {
 		group, err := g.Acquire(t.Context(), nil)
 		switch {
@@ -132,7 +132,7 @@ func TestSmallItemsShareRequests(t *testing.T) {
 func TestASlowMemberOfAGroupDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, c := seeded(t, 8)
-		g := c.Group("slot", cms.Small{Items: 8, Bytes: 8000, Size: func(cms.Item) int64 { return 1000 }, More: func() bool { return true }})
+		g := c.Group("slot", cms.GroupLimits{Items: 8, Bytes: 8000, Size: func(cms.Item) int64 { return 1000 }, More: func() bool { return true }})
 		leases, err := g.Acquire(t.Context(), nil)
 		if err != nil || len(leases) != 8 {
 			t.Fatalf("%d leases, %v", len(leases), err)
@@ -189,7 +189,7 @@ func TestWhatIsNotLeasedTogether(t *testing.T) {
 			t.Fatalf("%v, %v", l, err)
 		}
 		time.Sleep(2 * time.Minute)
-		small := cms.Small{Items: 8, Bytes: 8000, More: func() bool { return true }, Size: func(it cms.Item) int64 {
+		small := cms.GroupLimits{Items: 8, Bytes: 8000, More: func() bool { return true }, Size: func(it cms.Item) int64 {
 			id, _ := it.Range()
 			return int64(id.Shard % 2 * 1000)
 		}}
@@ -228,7 +228,7 @@ func TestWhatIsNotLeasedTogether(t *testing.T) {
 func TestWhatComesNextIsTriedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := seeded(t, 40)
-		g := c.Group("slot", cms.Small{Items: 1, More: func() bool { return true }})
+		g := c.Group("slot", cms.GroupLimits{Items: 1, More: func() bool { return true }})
 		acquire := func() string {
 			t.Helper()
 			leases, err := g.Acquire(t.Context(), nil)

@@ -18,8 +18,8 @@ import (
 )
 
 // small returns the limits for leasing small items as a group. ctx belongs to the slot.
-func (m *Migration) small(ctx context.Context) cms.Small {
-	return cms.Small{Items: engine.GroupItems, Bytes: engine.GroupBytes, More: func() bool { return ctx.Err() == nil }, Size: func(it cms.Item) int64 {
+func (m *Migration) small(ctx context.Context) cms.GroupLimits {
+	return cms.GroupLimits{Items: engine.GroupItems, Bytes: engine.GroupBytes, More: func() bool { return ctx.Err() == nil }, Size: func(it cms.Item) int64 {
 		if id, err := it.Range(); err == nil && m.size(id) <= engine.GroupBytes/engine.GroupItems {
 			return m.size(id)
 		}

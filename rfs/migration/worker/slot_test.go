@@ -62,7 +62,7 @@ func TestMigration_PausedIndexBesideStoreThatIsAway(t *testing.T) {
 				}
 				m := &Migration{Session: &phase.Session{Coordinator: coordinator, Log: slog.New(slog.DiscardHandler), Transfer: phase.Transfer{Solo: &engine.Solo{}}}, paused: map[string]string{"a": "blocked"}}
 				acquire := func(holder string) (*cms.Group, []*cms.Lease) {
-					group := coordinator.Group(holder, cms.Small{Items: 8, Bytes: 1 << 20, More: func() bool { return true }, Size: func(cms.Item) int64 { return 1 }})
+					group := coordinator.Group(holder, cms.GroupLimits{Items: 8, Bytes: 1 << 20, More: func() bool { return true }, Size: func(cms.Item) int64 { return 1 }})
 					leases, err := group.Acquire(t.Context(), nil)
 					if err != nil || len(leases) != 3 {
 						t.Fatalf("%d leases, %v", len(leases), err)
