@@ -65,24 +65,24 @@ func (l *Lease) Suspect() (ordinal int64, ok bool) {
 
 // Condemned returns an error that names the ordinal at which the last deadlyTimes holders died while they worked on nothing else, and nil
 // for any other item. Documents before that ordinal are not to blame.
-func (l *Lease) Condemned() *Deadly {
+func (l *Lease) Condemned() *PoisonPill {
 	if at, ok := l.Item.condemned(); ok {
-		return &Deadly{Ordinal: at, Times: l.Item.Attempts - 1 + deadlyTimes}
+		return &PoisonPill{Ordinal: at, Times: l.Item.Attempts - 1 + deadlyTimes}
 	}
 	return nil
 }
 
-// Deadly is the error of an item that is FAILED because its workers died without a known cause.
-type Deadly struct {
+// PoisonPill is the error of an item that is FAILED because its workers died without a known cause.
+type PoisonPill struct {
 	Ordinal int64 // of the document, or of the first of the part, at which they died
 	Times   int   // a lower limit of the deaths
 }
 
 // Error names the ordinal and the remedies.
-func (e *Deadly) Error() string {
+func (e *PoisonPill) Error() string {
 	return fmt.Sprintf("at least %d workers in a row ended without a known cause while they worked on it, the last %d on nothing else and all at ordinal %d: leave the document out, or give workers more memory, and run again",
 		e.Times, deadlyTimes, e.Ordinal)
 }
 
-// Is makes every Deadly a fault.ErrUnsupported: another worker would end the same way.
-func (e *Deadly) Is(target error) bool { return target == fault.ErrUnsupported }
+// Is makes every PoisonPill a fault.ErrUnsupported: another worker would end the same way.
+func (e *PoisonPill) Is(target error) bool { return target == fault.ErrUnsupported }
