@@ -89,13 +89,13 @@ func TestCutover_AnswersInEachStep(t *testing.T) {
 // TestCutover_IsRefusedWhereItCannotStart: in a session that is paused, or whose objects were removed.
 func TestCutover_IsRefusedWhereItCannotStart(t *testing.T) {
 	c, at := followedIn(t)
-	_, err := session.OrdersOf(c).Give(t.Context(), session.Order{Kind: session.OrderPause, Who: "ann"})
+	_, err := session.OrdersOf(c).Issue(t.Context(), session.Order{Kind: session.OrderPause, Who: "ann"})
 	must(t, err)
 	code, out, errs := rfsctl(t, append([]string{"cutover", "--no-wait"}, at...)...)
 	if code != 1 || !strings.Contains(errs, "PAUSE by ann") || !strings.Contains(errs, "rfsctl resume") {
 		t.Errorf("paused: exit %d: %s%s", code, out, errs)
 	}
-	_, err = session.OrdersOf(c).Give(t.Context(), session.Order{Kind: session.OrderResume, Who: "ann"})
+	_, err = session.OrdersOf(c).Issue(t.Context(), session.Order{Kind: session.OrderResume, Who: "ann"})
 	must(t, err)
 	must(t, session.IdentityOf(c).BeginUndo(t.Context()))
 	if code, out, errs := rfsctl(t, append([]string{"cutover", "--no-wait"}, at...)...); code != 1 || !strings.Contains(errs, "was removed by `rfsctl undo`") {
@@ -120,7 +120,7 @@ func TestCutover_TellsWhatBecameOfItsOrder(t *testing.T) {
 			must(t, err)
 		}, "this cut-over was withdrawn, and another one was ordered by bob"},
 		{"a pause", func(t *testing.T, c *cms.Coordinator) {
-			_, err := session.OrdersOf(c).Give(t.Context(), session.Order{Kind: session.OrderPause, Who: "bob"})
+			_, err := session.OrdersOf(c).Issue(t.Context(), session.Order{Kind: session.OrderPause, Who: "bob"})
 			must(t, err)
 			_, err = session.CutoversOf(c).Return(t.Context(), "the operator (bob) wants no work: PAUSE")
 			must(t, err)

@@ -49,7 +49,7 @@ func TestCutover_OrdersInEachStep(t *testing.T) {
 	gives := func(o session.Order) func(*world) error {
 		return func(w *world) error {
 			o.Who = "ann"
-			_, err := w.orders.Give(context.Background(), o)
+			_, err := w.orders.Issue(context.Background(), o)
 			return err
 		}
 	}
@@ -262,7 +262,7 @@ func TestCutover_ASlowBlockIsAwaited(t *testing.T) {
 					case "abort":
 						_, err = w.records.Return(context.Background(), "not now")
 					case "pause":
-						_, err = w.orders.Give(context.Background(), session.Order{Kind: session.OrderPause})
+						_, err = w.orders.Issue(context.Background(), session.Order{Kind: session.OrderPause})
 					default:
 						stop()
 					}

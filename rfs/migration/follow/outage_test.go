@@ -32,7 +32,7 @@ func TestDriver_AnOutageEndsInAPause(t *testing.T) {
 					if is, err = cutovers.Move(t.Context(), is, func(x *session.Cutover, _ int64) { x.State = state }); err != nil {
 						t.Fatal(err)
 					}
-					if _, err := session.OrdersOf(f.root()).Give(t.Context(), session.Order{Kind: order}); err != nil {
+					if _, err := session.OrdersOf(f.root()).Issue(t.Context(), session.Order{Kind: order}); err != nil {
 						t.Fatal(err)
 					}
 					calls, rounds := 0, 0
