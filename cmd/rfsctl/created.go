@@ -264,11 +264,10 @@ func settled(ctx context.Context, call *config.Call, at config.Stored, s *coordi
 	if err != nil || last.Number == 0 || last.Arrived != 0 {
 		return err
 	}
-	named := func(name string) string { return (&follow.Chain{Session: name}).Name(last.Number) }
 	if at.State.File != "" {
-		at.State.File = named(at.State.File)
+		at.State.File = follow.NameOf(at.State.File, last.Number)
 	} else {
-		at.State.Session.Name = named(at.State.Session.OrDefault())
+		at.State.Session.Name = follow.NameOf(at.State.Session.OrDefault(), last.Number)
 	}
 	round, err := openCoordination(ctx, call, at)
 	if errors.Is(err, state.ErrNone) || errors.Is(err, cms.ErrStoreGone) {

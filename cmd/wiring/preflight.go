@@ -15,31 +15,9 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/preflight"
 )
 
-// sectionsOf returns the sections of a plan: those that were asked for, or all that are possible.
-func sectionsOf(o Options, ask config.Planning) (preflight.Sections, error) {
-	possible := preflight.AllSections()
-	switch {
-	case o.Target.URL != "" && ask.Version != "":
-		return nil, config.Usage("--target-host and --target-version exclude each other: the target reports its version")
-	case ask.Version != "":
-		possible = preflight.Sections{preflight.Changes, preflight.Sizes}
-	case o.Target.URL == "":
-		possible = preflight.Sections{preflight.Sizes}
-	}
-	for _, x := range ask.Only {
-		if !possible.Has(x) {
-			return nil, config.Usage("--only %s needs a target (--target-host)", x)
-		}
-	}
-	if len(ask.Only) > 0 {
-		return preflight.Sections(ask.Only), nil
-	}
-	return possible, nil
-}
-
 // Preflight returns what a migration would do, and what would prevent it.
 func Preflight(ctx context.Context, o Options, ask config.Planning, log *slog.Logger) (*preflight.Report, error) {
-	only, err := sectionsOf(o, ask)
+	only, err := preflight.Choose(preflight.Sections(ask.Only), o.Target.URL != "", ask.Version)
 	if err != nil {
 		return nil, err
 	}

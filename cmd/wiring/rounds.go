@@ -37,7 +37,7 @@ func (o Options) Round(x follow.Round) (Options, error) {
 	o.first = &first
 	suffix := strings.TrimPrefix(o.Session, first.SessionOrDefault()) // -round-1
 	if o.coordinatorFile != "" {
-		o.coordinatorFile += suffix
+		o.coordinatorFile = follow.NameOf(o.coordinatorFile, x.Number)
 	}
 	if o.FailedDir == defaultFailedDir(first.SessionOrDefault()) {
 		o.FailedDir = defaultFailedDir(o.Session)

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/base/pattern"
 	"github.com/rfsd/rfsd/rfs/base/rest"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/target"
@@ -98,10 +96,7 @@ func (o Options) LiveSource() *live.Source {
 	s := &live.Source{
 		Connect:    func(ctx context.Context) (rest.API, error) { return target.New(ctx, o.origin.cluster) },
 		Repository: live.Repository{Name: o.origin.name, Type: o.origin.kind, Settings: o.origin.settings}, Global: o.origin.global, Partial: o.AllowPartial,
-		Selects: o.Request().Selects,
-	}
-	if o.indices.Exclude == nil && !slices.ContainsFunc(o.indices.Include, func(p pattern.Pattern) bool { return !p.Exact() }) {
-		s.Indices = o.indices.Include.Strings()
+		Selects: o.Request().Selects, Indices: o.indices.Names(),
 	}
 	if o.follow != nil {
 		s.Without, s.Vanishing, s.Named = o.follow.Ended, o.follow.Since != "", len(o.follow.Group) > 0

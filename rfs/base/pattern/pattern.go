@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
@@ -57,9 +58,6 @@ func Star(pattern, name string) bool {
 
 // Match reports whether the pattern matches the whole name.
 func (p Pattern) Match(name string) bool { return p.re != nil && p.re.MatchString(name) }
-
-// Exact reports whether the pattern is a name without wildcards.
-func (p Pattern) Exact() bool { return p.exact }
 
 // String returns the pattern as it was written.
 func (p Pattern) String() string { return p.text }
@@ -137,6 +135,14 @@ type Selection struct{ Include, Exclude List }
 // Match reports whether the name is selected.
 func (s Selection) Match(name string) bool {
 	return (len(s.Include) == 0 || s.Include.Match(name)) && !s.Exclude.Match(name)
+}
+
+// Names returns the selected names if each is given exactly, and nil otherwise.
+func (s Selection) Names() []string {
+	if len(s.Exclude) > 0 || slices.ContainsFunc(s.Include, func(p Pattern) bool { return !p.exact }) {
+		return nil
+	}
+	return s.Include.Strings()
 }
 
 // Missing returns the exact names of Include that are not among names.

@@ -25,8 +25,8 @@ func TestParse(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p, err := Parse(c.text)
-			if err != nil || p.Exact() != c.exact || p.String() != c.text {
-				t.Fatalf("%v, exact %v, %v", p, p.Exact(), err)
+			if err != nil || p.exact != c.exact || p.String() != c.text {
+				t.Fatalf("%v, exact %v, %v", p, p.exact, err)
 			}
 			for _, name := range c.matches {
 				if !p.Match(name) {
@@ -104,5 +104,33 @@ func TestSelection(t *testing.T) {
 	}
 	if got := s.Include.Strings(); !slices.Equal(got, []string{"logs-1", "x", "y-*", "regex:z"}) {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestSelection_Names: only a selection of given names has them.
+func TestSelection_Names(t *testing.T) {
+	for _, c := range []struct {
+		name             string
+		include, exclude []string
+		want             []string
+	}{
+		{"names", []string{"a", "b"}, nil, []string{"a", "b"}},
+		{"all", nil, nil, nil},
+		{"a pattern among names", []string{"a", "b-*"}, nil, nil},
+		{"names without others", []string{"a", "b"}, []string{"b"}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			include, err := ParseList(c.include)
+			if err != nil {
+				t.Fatal(err)
+			}
+			exclude, err := ParseList(c.exclude)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := (Selection{include, exclude}).Names(); !slices.Equal(got, c.want) {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
 	}
 }

@@ -209,11 +209,14 @@ func (c *Chain) check(ctx context.Context, name string, f plan.Follow) error {
 }
 
 // Name returns the name of the session of a round.
-func (c *Chain) Name(round int) string {
+func (c *Chain) Name(round int) string { return NameOf(c.Session, round) }
+
+// NameOf returns the name of the session of a round, and likewise of its coordinator file, by the name of round 0.
+func NameOf(root string, round int) string {
 	if round == 0 {
-		return c.Session
+		return root
 	}
-	return c.Session + roundInfix + strconv.Itoa(round)
+	return root + roundInfix + strconv.Itoa(round)
 }
 
 // LaterRound returns the session of round 0 and the number of the round that a session is, by its records kept and its name. The number is

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
@@ -26,6 +27,29 @@ type Sections []Section
 
 // AllSections returns every section, in display order.
 func AllSections() Sections { return Sections{Changes, Sizes, Versions, Access, Disks, Limits} }
+
+// Choose returns the wanted sections, or all possible ones if none is wanted: for a target cluster, for an empty target of a version, or
+// without a target. It returns a fault.ErrConfig for a wanted section that is not possible.
+func Choose(wanted Sections, cluster bool, version string) (Sections, error) {
+	possible := AllSections()
+	switch {
+	case cluster && version != "":
+		return nil, fmt.Errorf("--target-host and --target-version exclude each other: the target reports its version: %w", fault.ErrConfig)
+	case version != "":
+		possible = Sections{Changes, Sizes}
+	case !cluster:
+		possible = Sections{Sizes}
+	}
+	for _, x := range wanted {
+		if !possible.Has(x) {
+			return nil, fmt.Errorf("--only %s needs a target (--target-host): %w", x, fault.ErrConfig)
+		}
+	}
+	if len(wanted) > 0 {
+		return wanted, nil
+	}
+	return possible, nil
+}
 
 // Has reports whether s contains a section.
 func (s Sections) Has(x Section) bool { return slices.Contains(s, x) }
