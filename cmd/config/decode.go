@@ -16,6 +16,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/secret"
+	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
 // textValue is a type of a setting that reads one text.
@@ -261,7 +262,7 @@ func (s Setting) look(text string) error {
 			text = uri
 		}
 		scheme, rest, ok := strings.Cut(text, "://")
-		good = !ok || scheme == "file" && strings.HasPrefix(rest, "/") || s.check == "repository" && (scheme == "http" || scheme == "https") && rest != "" || InBucket(text) && rest != "" && !strings.HasPrefix(rest, "/")
+		good = !ok || scheme == "file" && strings.HasPrefix(rest, "/") || s.check == "repository" && (scheme == "http" || scheme == "https") && rest != "" || repo.IsBucket(text) && rest != "" && !strings.HasPrefix(rest, "/")
 	}
 	if !good {
 		return errSyntax

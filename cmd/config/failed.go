@@ -7,12 +7,9 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
-// InBucket reports whether a place is in a bucket.
-func InBucket(place string) bool { return repo.IsBucket(place) }
-
 // Check refuses what a bucket does not need.
 func (f *Failed) Check() error {
-	if InBucket(f.Place.Dir) && f.Shared {
+	if repo.IsBucket(f.Place.Dir) && f.Shared {
 		return Usage("--failed-documents-shared is about a directory; a bucket is always shared")
 	}
 	return nil
@@ -28,12 +25,12 @@ func (f Failed) outside(repository string) error {
 
 // inside reports whether a place is a bucket's prefix in the repository.
 func inside(place, repository string) bool {
-	return InBucket(place) && strings.HasPrefix(strings.TrimRight(place, "/")+"/", strings.TrimRight(repository, "/")+"/")
+	return repo.IsBucket(place) && strings.HasPrefix(strings.TrimRight(place, "/")+"/", strings.TrimRight(repository, "/")+"/")
 }
 
 // OutsideData refuses a sink that goes when the node's data directory is wiped, which may happen any time.
 func OutsideData(sink, dataDir string) error {
-	if dataDir == "" || sink == "" || InBucket(sink) {
+	if dataDir == "" || sink == "" || repo.IsBucket(sink) {
 		return nil
 	}
 	absSink, err := resolved(sink)

@@ -48,7 +48,7 @@ func refusedIn(ctx context.Context, o config.Failures) (*status.Failures, error)
 	r := status.NewFailures()
 	r.GivenUp = nil // files do not hold that
 	prefix := ""
-	if config.InBucket(o.Failed.Dir) {
+	if repo.IsBucket(o.Failed.Dir) {
 		prefix = o.Either.State.Session.OrDefault() + "/"
 	}
 	files, err := repo.Open(ctx, o.Failed.Dir, o.Stores.Options())

@@ -74,7 +74,7 @@ func failedOf(ctx context.Context, o Options, kept *cms.Coordinator) (*verify.Fa
 	}
 	files, err := repo.Open(ctx, o.FailedDir, o.stores)
 	if err != nil {
-		if _, serr := os.Stat(o.FailedDir); !config.InBucket(o.FailedDir) && errors.Is(serr, fs.ErrNotExist) {
+		if _, serr := os.Stat(o.FailedDir); !repo.IsBucket(o.FailedDir) && errors.Is(serr, fs.ErrNotExist) {
 			return &verify.Failed{}, nil
 		}
 		return nil, fmt.Errorf("failed documents: %w", err)

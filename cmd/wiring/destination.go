@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"path/filepath"
 
-	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/base/files"
 	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/base/throttle"
@@ -83,7 +82,7 @@ func openDestination(ctx context.Context, o Options, s *phase.Session, in *Resou
 // openExport opens the export in a bucket; or in a directory, for this process alone or for all processes that share the work.
 func openExport(ctx context.Context, o Options, writer string) (*export.Export, error) {
 	c := export.Compression(o.compression)
-	if config.InBucket(o.exportDir) {
+	if repo.IsBucket(o.exportDir) {
 		objects, err := repo.OpenObjects(ctx, o.exportDir, o.stores)
 		if err != nil {
 			return nil, fmt.Errorf("export %s: %w", o.exportDir, err)
@@ -107,7 +106,7 @@ func openExport(ctx context.Context, o Options, writer string) (*export.Export, 
 
 // writeMappings writes the mappings of an export next to its files.
 func writeMappings(ctx context.Context, o Options, body []byte) error {
-	if config.InBucket(o.exportDir) {
+	if repo.IsBucket(o.exportDir) {
 		to, err := repo.OpenBucket(ctx, o.exportDir, o.stores, retry.Policy{})
 		if err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
 // TestForMigration_ExportsKeepTheirStateWithThem unless another place is named.
@@ -31,7 +32,7 @@ func TestForMigration_ExportsKeepTheirStateWithThem(t *testing.T) {
 			if err != nil || o.coordinatorFile != c.file || o.bucket.URI != c.bucket || o.bucket.Endpoint != c.endpoint || o.Shares() == (c.file != "") {
 				t.Errorf("%q, %+v, %v", o.coordinatorFile, o.bucket, err)
 			}
-			if inBucket := config.InBucket(m.Export.Dir); (o.Memory().Output > 0) != inBucket || inBucket && o.Memory().Budget(false) <= (Options{Slots: o.Slots, connections: o.connections, bulkBytes: o.bulkBytes}).Memory().Budget(false) {
+			if inBucket := repo.IsBucket(m.Export.Dir); (o.Memory().Output > 0) != inBucket || inBucket && o.Memory().Budget(false) <= (Options{Slots: o.Slots, connections: o.connections, bulkBytes: o.bulkBytes}).Memory().Budget(false) {
 				t.Errorf("memory %+v", o.Memory())
 			}
 		})

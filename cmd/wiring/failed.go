@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
@@ -52,7 +51,7 @@ const flushTimeout = 10 * time.Second
 // openSink opens a directory or a bucket for documents that do not arrive. Other members of a fleet may never see a directory of
 // this machine; unless it is declared shared, the control index records which documents they were.
 func openSink(ctx context.Context, o Options, kept *cms.Coordinator, writer string) (bulk.Recorder, func() error, error) {
-	if config.InBucket(o.FailedDir) {
+	if repo.IsBucket(o.FailedDir) {
 		bucket, err := repo.OpenBucket(ctx, o.FailedDir, o.stores, retry.Policy{})
 		if err != nil {
 			return nil, nil, fmt.Errorf("failed documents: %w", err)
@@ -91,7 +90,7 @@ func (dropping) Sync(context.Context) error { return nil }
 
 // placeOf returns the host and the absolute path of a directory, or no host and the URI of a bucket.
 func placeOf(dir string) (host, path string, err error) {
-	if config.InBucket(dir) {
+	if repo.IsBucket(dir) {
 		return "", dir, nil
 	}
 	if path, err = filepath.Abs(dir); err != nil {

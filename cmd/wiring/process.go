@@ -66,7 +66,7 @@ func (o Options) Observe(ctx context.Context, command, node string, log *slog.Lo
 // Memory returns what the options allow the process to hold.
 func (o Options) Memory() budget.Process {
 	output := 0
-	if config.InBucket(o.exportDir) {
+	if repo.IsBucket(o.exportDir) {
 		output = export.MemoryOfAttempt
 	}
 	return budget.Process{Slots: o.Slots, Connections: o.connections, Body: o.bulkBytes, Cluster: o.Target.URL != "", Longer: o.maxDocument - shards.DefaultMaxDocument, Output: output}

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 
-	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/state"
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
@@ -16,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/operation/redrive"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
+	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/stream/resend"
 )
 
@@ -32,7 +32,7 @@ func OpenRedrive(ctx context.Context, o Options, again func(more ...string) stri
 	h := &Redrive{}
 	give := func(err error) (*Redrive, error) { return nil, errors.Join(err, h.Close()) }
 	in := NewResources(o)
-	budget.LimitMemory(o.Memory().Budget(config.InBucket(o.FailedDir)), os.Getenv)
+	budget.LimitMemory(o.Memory().Budget(repo.IsBucket(o.FailedDir)), os.Getenv)
 	o.Target.Memory, o.coordinator.Memory = in.Memory, in.Memory
 	o.Target.Log = log
 	client, err := target.New(ctx, o.Target)

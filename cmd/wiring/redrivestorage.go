@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/base/budget"
 	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
@@ -21,7 +20,7 @@ func failedStorage(ctx context.Context, o Options, from *resend.State) (redrive.
 	if o.recorded {
 		return from.Recorded(), nil
 	}
-	if !config.InBucket(o.FailedDir) {
+	if !repo.IsBucket(o.FailedDir) {
 		return from.Own(ctx, redrive.Folder(o.FailedDir))
 	}
 	read, err := repo.Open(ctx, o.FailedDir, o.stores)

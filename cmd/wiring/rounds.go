@@ -41,7 +41,7 @@ func (o Options) Round(x follow.Round) (Options, error) {
 	}
 	if o.FailedDir == defaultFailedDir(first.SessionOrDefault()) {
 		o.FailedDir = defaultFailedDir(o.Session)
-	} else if o.FailedDir = strings.TrimSuffix(o.FailedDir, "/") + "/" + suffix[1:]; !config.InBucket(o.FailedDir) {
+	} else if o.FailedDir = strings.TrimSuffix(o.FailedDir, "/") + "/" + suffix[1:]; !repo.IsBucket(o.FailedDir) {
 		o.FailedDir = path.Clean(o.FailedDir)
 	}
 	return o, o.defaultPaths()

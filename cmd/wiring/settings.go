@@ -26,6 +26,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/operation/trial"
 	"github.com/rfsd/rfsd/rfs/source/live"
+	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
@@ -50,7 +51,7 @@ func ForMigration(version string, m config.Migrate) (Options, error) {
 		o.guard.tune = tuning.Refreshes
 	}
 	o.transfer(m.Transfer)
-	if config.InBucket(o.exportDir) && o.coordinatorFile == "" && o.bucket.URI == "" {
+	if repo.IsBucket(o.exportDir) && o.coordinatorFile == "" && o.bucket.URI == "" {
 		o.bucket = m.Repository.Stores.State(strings.TrimRight(o.exportDir, "/") + "/" + export.StateFolder)
 	}
 	var err error

@@ -49,7 +49,7 @@ func derivedRenders(f *node) (number renderNumber, text renderBytes, stored rend
 func typeRenders(f *node, date func(*node) renderNumber) (number renderNumber, text renderBytes, stored renderStored) {
 	switch f.kind {
 	case "long", "integer", "short", "byte":
-		return appendLong, nil, storedLong
+		return appendLong, nil, storedNumber(appendLong)
 	case "double", "float", "half_float":
 		return numberOf(f), nil, storedFloat
 	case "unsigned_long":

@@ -8,8 +8,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 )
 
-func storedLong(dst []byte, v lucene.StoredValue) []byte { return storedNumber(appendLong)(dst, v) }
-
 // storedNumber returns the writer of stored whole numbers.
 func storedNumber(render renderNumber) renderStored {
 	return func(dst []byte, v lucene.StoredValue) []byte {

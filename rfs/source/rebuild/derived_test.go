@@ -67,7 +67,7 @@ func TestStoredOfAnotherType(t *testing.T) {
 		return lucene.StoredValue{Kind: lucene.StoredString, Bytes: []byte(s)}
 	}
 	for name, render := range map[string]renderStored{
-		"long": storedLong, "float": storedFloat, "digits": storedDigits, "boolean": storedBoolean, "point": storedGeo, "term": storedTerm(appendUTF8),
+		"long": storedNumber(appendLong), "float": storedFloat, "digits": storedDigits, "boolean": storedBoolean, "point": storedGeo, "term": storedTerm(appendUTF8),
 	} {
 		for _, v := range []lucene.StoredValue{text("x"), text("-1"), text("1"), text("NaN,1"), text("1,Inf"), text("1,2,3"), text("true")} {
 			if s := string(v.Bytes); name == "digits" && s == "1" {

@@ -131,11 +131,6 @@ func (r renders) columns() bool {
 	return r.number != nil || r.text != nil || r.bound != nil || r.own != nil
 }
 
-// ownLayers returns the layers of a synthetic source.
-func ownLayers(ctx context.Context, s *segment, f *node) ([]layer, string, error) {
-	return synthetic{}.layers(ctx, s, f)
-}
-
 // bigHistograms is the first version whose histograms can be in synthetic sources; the byte order of the values of earlier ones is unknown.
 const bigHistograms = 8_05_00_00
 
@@ -169,15 +164,15 @@ func rendersOf(f *node, created int64) renders {
 		}
 	case "wildcard":
 		if created&openSearch == 0 {
-			return renders{own: ownLayers}
+			return renders{own: synthetic{}.layers}
 		}
 	case "version":
 		return renders{text: appendVersion}
 	case "aggregate_metric_double":
-		return renders{own: ownLayers}
+		return renders{own: synthetic{}.layers}
 	case "histogram":
 		if created >= bigHistograms {
-			return renders{own: ownLayers}
+			return renders{own: synthetic{}.layers}
 		}
 	case "unsigned_long":
 		number := appendUnsigned
