@@ -32,7 +32,7 @@ func OpenMigration(ctx context.Context, o Options, log *slog.Logger, blobs *repo
 	s := &phase.Session{
 		Holder: writer, Log: log, Phases: o.phases, Settings: o.SessionSettings(blobs), Existing: o.existing,
 		Source:   phase.Source{Request: &request},
-		Transfer: phase.Transfer{Solo: in.solo, Order: o.order, SplitOver: o.splitOver},
+		Transfer: phase.Transfer{Solo: in.solo, Order: o.order, SplitOver: o.conversion.SplitOver},
 	}
 	s.Snapshot = o.snapshotOptions(s.Settings)
 	s.SnapshotUUID = func(ctx context.Context, name string) (string, error) {

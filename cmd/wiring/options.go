@@ -34,8 +34,7 @@ type Options struct {
 	remotes      []string // remote stores that shallow snapshots refer to: URI or NAME=URI
 	AllowPartial bool
 	verifyFirst  bool
-	splitOver    int64 // bytes; 0: shards stay whole
-	Verify       bool  // compare the target with the snapshot at the end
+	Verify       bool // compare the target with the snapshot at the end
 
 	origin      origin // the source cluster
 	Target      target.Config
@@ -48,20 +47,14 @@ type Options struct {
 	// AcceptReduced keeps documents whose sources lack parts from changing the exit code.
 	AcceptReduced bool
 
-	indices        pattern.Selection
-	includeSystem  bool
-	phases         phase.Phases
-	globals        metadata.Selection // what of the cluster's state is migrated
-	rules          *rules.Set         // nil: none
-	overrides      metadata.Overrides // wishes about every created index
-	multiType      plan.MultiType
-	emitType       plan.EmitType
-	dataStreams    plan.DataStreams
-	parentJoin     string
-	rebuildSources bool
-	rebuildText    bool
-	duplicateKeys  plan.DuplicateKeys
-	existing       bulk.Existing // "": not chosen
+	indices       pattern.Selection
+	includeSystem bool
+	phases        phase.Phases
+	globals       metadata.Selection // what of the cluster's state is migrated
+	rules         *rules.Set         // nil: none
+	overrides     metadata.Overrides // wishes about every created index
+	conversion    plan.Request       // how documents and shards are read; Request completes it
+	existing      bulk.Existing      // "": not chosen
 
 	number         int  // of the round of a cluster that is followed
 	Repeats        bool // it runs rounds until it is stopped

@@ -37,11 +37,13 @@ func ForMigration(version string, m config.Migrate) (Options, error) {
 		repoURI: m.Repository.URI, remotes: m.Repository.Remotes, Snapshot: m.Snapshot.Name, stores: m.Repository.Stores.Options(),
 		verifyFirst: m.Reading.VerifyFirst,
 		exportDir:   m.Export.Dir, compression: string(m.Export.Compression), Discard: m.Export.Discard, allowSource: m.Confirm.AllowSource, AcceptReduced: m.Accept.Reduced,
-		indices:   m.Indices.Selection(),
-		multiType: plan.MultiType(m.Conversion.MultiType), emitType: plan.EmitType(m.Transfer.Types.Emit), dataStreams: plan.DataStreams(m.Conversion.DataStreams),
-		rebuildSources: m.Conversion.RebuildSources, rebuildText: m.Conversion.RebuildText,
-		parentJoin: m.Conversion.ParentJoin, duplicateKeys: plan.DuplicateKeys(m.Conversion.DuplicateKeys),
-		leases: m.Leases, splitOver: int64(m.Splitting.Over),
+		indices: m.Indices.Selection(),
+		conversion: plan.Request{
+			MultiType: plan.MultiType(m.Conversion.MultiType), EmitType: plan.EmitType(m.Transfer.Types.Emit), DataStreams: plan.DataStreams(m.Conversion.DataStreams),
+			RebuildSources: m.Conversion.RebuildSources, RebuildText: m.Conversion.RebuildText, ParentJoin: m.Conversion.ParentJoin,
+			DuplicateKeys: plan.DuplicateKeys(m.Conversion.DuplicateKeys), SplitOver: int64(m.Splitting.Over),
+		},
+		leases: m.Leases,
 	}
 	o.limitReading(m.Repository.Pace)
 	switch {
@@ -242,24 +244,16 @@ func defaultFailedDir(session string) string { return filepath.Join("rfsd-failed
 
 // origin is the source cluster and how the snapshot is created on it.
 type origin struct {
-	cluster  target.Config
-	derived  bool // the session creates the snapshot, under a name that follows from its settings
-	name     string
-	kind     string            // of the repository: fs, s3, gcs or azure
-	settings map[string]string // of the repository, as the source takes them
-	global   bool
-	retry    bool
-	noWait   bool
+	cluster    target.Config
+	derived    bool // the session creates the snapshot, under a name that follows from its settings
+	repository live.Repository
+	from       config.Origin
 }
 
 // derive takes over the source cluster.
 func (o *Options) derive(from config.Origin) error {
 	if from.Cluster.Host == "" {
 		return nil
-	}
-	o.origin = origin{
-		cluster: o.cluster(from.Cluster, "source"), derived: o.Snapshot == "", name: from.Repository,
-		global: !from.WithoutGlobalState, retry: from.Retry, noWait: from.NoWait,
 	}
 	kind, settings, err := live.RepositorySettings(from.Type, o.repoURI, from.Location, o.stores.S3.Region)
 	if err != nil {
@@ -269,6 +263,6 @@ func (o *Options) derive(from config.Origin) error {
 	if from.MaxRate != "" {
 		settings["max_snapshot_bytes_per_sec"] = from.MaxRate
 	}
-	o.origin.kind, o.origin.settings = kind, settings
+	o.origin = origin{o.cluster(from.Cluster, "source"), o.Snapshot == "", live.Repository{Name: from.Repository, Type: kind, Settings: settings}, from}
 	return nil
 }

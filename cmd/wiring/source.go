@@ -58,11 +58,10 @@ func OpenFiles(ctx context.Context, o Options) (repo.Repository, error) {
 
 // Request returns the parts of the snapshot that are read.
 func (o Options) Request() plan.Request {
-	return plan.Request{
-		SnapshotName: o.Snapshot, Session: o.Session, Indices: o.indices, IncludeSystem: o.includeSystem,
-		AllowPartial: o.AllowPartial, MultiType: o.multiType, EmitType: o.emitType, Rename: o.overrides, Rules: o.rules, DataStreams: o.dataStreams,
-		RebuildSources: o.rebuildSources, RebuildText: o.rebuildText, ParentJoin: o.parentJoin, DuplicateKeys: o.duplicateKeys, Trial: o.Trial, SplitOver: o.splitOver, Follow: o.follow,
-	}
+	r := o.conversion
+	r.SnapshotName, r.Session, r.Indices, r.IncludeSystem, r.AllowPartial = o.Snapshot, o.Session, o.indices, o.includeSystem, o.AllowPartial
+	r.Rename, r.Rules, r.Trial, r.Follow = o.overrides, o.rules, o.Trial, o.follow
+	return r
 }
 
 // SessionSettings returns the settings that all processes of a session have in common, for a repository.
@@ -82,7 +81,7 @@ func PlanError(err error) error {
 // snapshotOptions returns which snapshot is read, or created under a name that every worker derives.
 func (o Options) snapshotOptions(settings map[string]string) phase.SnapshotOptions {
 	s := phase.SnapshotOptions{
-		Name: o.Snapshot, Derived: o.origin.derived, Repository: o.origin.name, Retry: o.origin.retry, AllowPartial: o.AllowPartial, NoWait: o.origin.noWait,
+		Name: o.Snapshot, Derived: o.origin.derived, Repository: o.origin.repository.Name, Retry: o.origin.from.Retry, AllowPartial: o.AllowPartial, NoWait: o.origin.from.NoWait,
 	}
 	if s.Derived {
 		s.Name = session.SnapshotName(o.Session, settings)
@@ -95,7 +94,7 @@ func (o Options) snapshotOptions(settings map[string]string) phase.SnapshotOptio
 func (o Options) LiveSource() *live.Source {
 	s := &live.Source{
 		Connect:    func(ctx context.Context) (rest.API, error) { return target.New(ctx, o.origin.cluster) },
-		Repository: live.Repository{Name: o.origin.name, Type: o.origin.kind, Settings: o.origin.settings}, Global: o.origin.global, Partial: o.AllowPartial,
+		Repository: o.origin.repository, Global: !o.origin.from.WithoutGlobalState, Partial: o.AllowPartial,
 		Selects: o.Request().Selects, Indices: o.indices.Names(),
 	}
 	if o.follow != nil {

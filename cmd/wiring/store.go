@@ -27,7 +27,7 @@ func OpenStore(ctx context.Context, o Options, join bool) (cms.Store, func() err
 
 // place returns the place of the state of the work, for processes that share it.
 func (o Options) place(join bool) state.Place {
-	at := state.Place{Session: o.Session, Bucket: o.bucket, Apart: o.splitOver > 0, Join: join}
+	at := state.Place{Session: o.Session, Bucket: o.bucket, Apart: o.conversion.SplitOver > 0, Join: join}
 	switch {
 	case o.stateInTarget():
 		at.Cluster = o.Target
