@@ -84,7 +84,7 @@ func (g *gated) block(path string, _ bool, _ []byte) bool {
 }
 func (g *gated) delta(_ string, isBulk bool, _ []byte) bool { return g.blocked && isBulk }
 func (g *gated) count(path string, _ bool, _ []byte) bool {
-	return g.blocked && strings.HasSuffix(path, "/_stats")
+	return g.blocked && strings.Contains(path, "/_stats")
 }
 func (g *gated) unblock(path string, _ bool, body []byte) bool {
 	return path == "/"+g.session+"/_settings" && strings.Contains(string(body), "blocks.write")
