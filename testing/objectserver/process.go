@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	startTimeout   = time.Minute
+	startTimeout   = 3 * time.Minute
 	installTimeout = 30 * time.Minute
 )
 
