@@ -364,7 +364,7 @@ func (o *Own) Check() error {
 	return nil
 }
 
-// Run holds the settings of rfsd run for a migration, an import and a stream, only one of which is decoded, and the node's own settings.
+// Run holds the settings of rfsd run: the node's own, and the settings of a migration, an import or a stream; only one of these is decoded.
 type Run struct {
 	Migrate   Migrate
 	Files     Files

@@ -53,7 +53,7 @@ func (c Code) String() string {
 // usual are the codes of every command.
 var usual = []Code{OK, Failed}
 
-// further are the codes that single commands have beside the usual ones.
+// further are the codes of single commands in addition to the usual ones.
 var further = map[string][]Code{
 	"rfsd consume":            {Documents, Parts},
 	"rfsd follow":             {NotYet, Snapshot, Documents, Parts},

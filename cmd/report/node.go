@@ -8,7 +8,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 )
 
-// Ended returns a migration that has come to its end, with its exit code as an error if there were losses; nil for one that was stopped.
+// Ended returns a complete migration, with its exit code as an error if documents were lost; nil if the migration is not complete.
 func Ended(m *progress.Migration, acceptReduced bool) (*progress.Migration, error) {
 	if m == nil || !m.Complete {
 		return nil, nil

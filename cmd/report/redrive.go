@@ -35,7 +35,7 @@ func (r *Redrive) Conclude(w *output.Writer, err error) error {
 	return Print(w, r, r.ExitCode, err)
 }
 
-// WriteText prints what was sent, and what is left.
+// WriteText prints the numbers of sent and remaining documents.
 func (r *Redrive) WriteText(w io.Writer) {
 	progress.Fprintf(w, "%s: %s\n", r.Place, progress.Plural(int64(r.Files), "file"))
 	progress.Fprintf(w, "documents %d: indexed %d, failed again %d, filtered %d\n", r.Documents, r.Indexed, r.Failed, r.Filtered)

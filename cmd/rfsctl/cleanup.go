@@ -113,7 +113,7 @@ type removed struct {
 	Left    []string `json:"left,omitempty"`    // objects there that rfsd did not write
 }
 
-// forget removes what is kept about a session, and closes it.
+// forget removes the state of a session, and closes it.
 func forget(ctx context.Context, call *config.Call, at config.Stored, s *coordination) error {
 	if s.bucket != nil {
 		return errors.Join(emptyBucket(ctx, call, s), s.close())
@@ -148,7 +148,7 @@ func emptyBucket(ctx context.Context, call *config.Call, s *coordination) error 
 	return err
 }
 
-// dropRest removes what is left of a session whose store cannot be opened.
+// dropRest removes the remaining objects of a session whose store cannot be opened.
 func dropRest(ctx context.Context, call *config.Call, at config.Stored) error {
 	cluster, role := at.Which()
 	client, err := connect(ctx, call, cluster, role)

@@ -27,7 +27,7 @@ type coordination struct {
 	close   func() error
 }
 
-// openCoordination opens the state of a migration that has begun; it never begins one.
+// openCoordination opens the state of an existing session. It never creates one.
 func openCoordination(ctx context.Context, call *config.Call, at config.Stored) (*coordination, error) {
 	file := at.State.File
 	cluster, role := at.Which()
@@ -51,9 +51,9 @@ func openCoordination(ctx context.Context, call *config.Call, at config.Stored) 
 	return s, nil
 }
 
-// origin is where a command looks at a session.
+// origin is the source of the state that a command shows.
 type origin struct {
-	node  bool // a running process is asked, else the store is read
+	node  bool // a running process; otherwise the store
 	asked config.Asked
 	store config.Stored
 	err   error // why none is
@@ -117,7 +117,7 @@ func openBucket(ctx context.Context, b config.StateBucket, session string) (*coo
 	return &coordination{store: store, place: objects.URI(), bucket: objects, close: func() error { return nil }}, nil
 }
 
-// connect makes the client of one cluster, of which nothing is asked yet.
+// connect returns a client of a cluster, without sending a request.
 func connect(ctx context.Context, call *config.Call, c config.Cluster, role string) (*target.Client, error) {
 	conf := c.Config(role, "rfsctl/"+version, 0)
 	conf.Memory = call.Memory

@@ -54,8 +54,8 @@ func found() ([]string, error) {
 	return nil, fmt.Errorf("%d commands of rfsd run: choose by --session-name, or by %s: %w", len(own), strings.Join(names, ", "), fault.ErrConfig)
 }
 
-// socketsOf returns the sockets of the processes on this machine that work on a session: that of the node, and those of commands of this
-// user. A fault.ErrConfig names the sessions that run when none of them does.
+// socketsOf returns the sockets of the processes on this machine that work on a session: the node's, and the sockets of this user's
+// commands. If there are none, it returns a fault.ErrConfig that names the running sessions.
 func socketsOf(session string) ([]string, error) {
 	var of, others []string
 	for _, path := range append(localSockets(), api.OwnSockets(os.Getenv)...) {
@@ -91,7 +91,7 @@ func ownerOf(file string) string {
 	return ""
 }
 
-// localSockets are those of nodes that this user may open.
+// localSockets returns the sockets of nodes that this user may open.
 func localSockets() (all []string) {
 	for _, path := range []string{operatorSocket, statusSocket} {
 		f, err := os.OpenFile(path, os.O_RDWR, 0)

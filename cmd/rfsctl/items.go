@@ -81,7 +81,7 @@ func itemList(ctx context.Context, call *config.Call, e config.Either, f status.
 	})
 }
 
-// safety returns the line that says whether others may write to the target.
+// safety returns the line that states whether other clients may write to the target.
 func safety(l status.ItemList) string {
 	switch {
 	case l.Safe:
@@ -136,7 +136,7 @@ func at(t *time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// end returns the end of an item; that of the shard has no number.
+// end returns the end of an item as text; 0 is the end of the shard.
 func end(ordinal int64) string {
 	if ordinal == 0 {
 		return "of the shard"
@@ -178,8 +178,8 @@ func printItem(w io.Writer, x status.Item) error {
 	return t.Flush()
 }
 
-// changeItems changes the items that the arguments name. It goes on after an item that cannot be changed. The JSON names the
-// others under did.
+// changeItems changes the items that the arguments name. It continues after an item that cannot be changed. The JSON lists the
+// changed items under did.
 func changeItems(ctx context.Context, call *config.Call, o config.Stored, did, told string, change func(*cms.Coordinator, context.Context, cms.ItemID, string) error) (err error) {
 	if len(call.Args) == 0 {
 		return fmt.Errorf("which items? `rfsctl items list` shows their ids: %w", fault.ErrConfig)

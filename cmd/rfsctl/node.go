@@ -166,7 +166,7 @@ func since(t time.Time) string {
 	return time.Since(t).Round(time.Second).String()
 }
 
-// logPoll is how often new lines are asked for.
+// logPoll is the interval of requests for new lines.
 const logPoll = time.Second
 
 func showLogs(ctx context.Context, call *config.Call, o config.ShowLogs) error {

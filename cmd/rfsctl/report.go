@@ -76,7 +76,7 @@ func account(ctx context.Context, call *config.Call, o config.Either) (status.Ac
 	})
 }
 
-// shownEvents is how many events the text of an account has; the JSON has more.
+// shownEvents is the maximum number of events in the text of an account; the JSON has more.
 const shownEvents = 20
 
 func printWork(w io.Writer, m *progress.Migration, all status.Work) error {

@@ -239,7 +239,7 @@ func showIndex(ctx context.Context, r repo.Repository, s *snapshot.Snapshot, nam
 	return out
 }
 
-// shownAtOnce is how many shards are opened at once.
+// shownAtOnce is the maximum number of shards that are opened concurrently.
 const shownAtOnce = 4
 
 func showShard(ctx context.Context, r repo.Repository, of *snapshot.Snapshot, loc snapshot.Locator, n int) shownShard {

@@ -58,7 +58,7 @@ func shownStatus(call *config.Call, o config.ShowStatus, r status.Report) error 
 	return nil
 }
 
-// redraw shows a status in the place of the one before: each line over the old one, and what is left below is cleared.
+// redraw draws a status over the previous one, and clears remaining lines below it.
 func redraw(call *config.Call, o config.ShowStatus, r status.Report) {
 	var screen bytes.Buffer
 	printStatus(&screen, r, o.Watching.Shards)
@@ -102,7 +102,7 @@ func followStatus(ctx context.Context, call *config.Call, o config.ShowStatus, n
 	return nil
 }
 
-// tryAgain shows why there is no status, and blocks until it may be asked for again. It returns the error of ctx.
+// tryAgain shows the error of a request for a status, and blocks until the next try. It returns the error of ctx.
 func tryAgain(ctx context.Context, call *config.Call, err error) error {
 	out := call.Out.Raw()
 	if call.Out.JSON {
@@ -236,7 +236,7 @@ func printStatus(to io.Writer, r status.Report, shards bool) {
 	}
 }
 
-// printSilence prints what is known of the processes of a session of which none has reported for a while.
+// printSilence prints the last report and the leases of a session none of whose processes has reported for a while.
 func printSilence(w io.Writer, v progress.View, m *progress.Migration) {
 	if v.Silent == 0 {
 		return
@@ -429,7 +429,7 @@ func bar(share float64, width int) string {
 	share = min(max(share, 0), 1)
 	full := int(share*float64(width) + 0.5)
 	percent := 100 * share
-	if share < 1 { // what is not whole does not look so
+	if share < 1 { // only a complete share is drawn as complete
 		full, percent = min(full, width-1), min(percent, 99)
 	}
 	return fmt.Sprintf("[%s%s] %3.0f %%", strings.Repeat("#", full), strings.Repeat(".", width-full), percent)

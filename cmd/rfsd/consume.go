@@ -34,7 +34,7 @@ func decodeConsume(values config.Values) (wiring.StreamOptions, error) {
 	return wiring.ForStream(version, c), nil
 }
 
-// runConsume takes part in a session and reports it.
+// runConsume consumes partitions of a session and writes its report.
 func runConsume(ctx context.Context, o wiring.StreamOptions, out *output.Writer) error {
 	log, screen := report.Log(o.Options.Log)
 	log, lines := keepLines(log, o.Log.Level, keptLines)

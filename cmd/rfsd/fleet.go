@@ -59,7 +59,7 @@ func dataDir(own config.Own) (string, error) {
 		return own.Fleet.DataDir, nil
 	}
 	if given, _, _ := strings.Cut(os.Getenv("STATE_DIRECTORY"), ":"); given != "" {
-		return filepath.Join(given, "hints"), nil // beside what is kept there and must not be wiped
+		return filepath.Join(given, "hints"), nil // a subdirectory, since hints may be wiped and other files there may not
 	}
 	dir, err := state.Dir()
 	if err != nil {
@@ -68,7 +68,7 @@ func dataDir(own config.Own) (string, error) {
 	return filepath.Join(dir, "node-"+own.Node.Name), nil
 }
 
-// beginFleet starts the part of this node in the fleet, of which d is the daemon.
+// beginFleet starts this node's membership of the fleet. d returns the daemon of the node.
 func (r *runOptions) beginFleet(ctx context.Context, id *cert.Identity, streams *api.Streams, sched *schedule.Scheduler, d func() *daemon.Daemon, log *slog.Logger) (*fleet.Fleet, func(), error) {
 	o := r.Options
 	kept, closeStore, err := wiring.OpenStore(ctx, o, false)

@@ -110,8 +110,8 @@ func (f *fleetRounds) close() error {
 	return errors.Join(errs...)
 }
 
-// drive drives the rounds of the fleet while this node is the one that does, until the following has ended or ctx is done.
-// position returns the place of the node in its fleet.
+// drive drives the rounds of the fleet while this node is the leader, until the following has ended or ctx is done. position returns the
+// node's position in its fleet.
 func (f *fleetRounds) drive(ctx context.Context, position func() schedule.NodePosition) {
 	store, shut, err := wiring.OpenWithRetry(ctx, f.Options, f.log)
 	if err != nil {

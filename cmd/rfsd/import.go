@@ -36,7 +36,7 @@ func decodeImport(values config.Values) (wiring.ImportOptions, error) {
 	return wiring.ForImport(version, i), nil
 }
 
-// runImport takes part in an import and reports it.
+// runImport imports windows of a session and writes its report.
 func runImport(ctx context.Context, o wiring.ImportOptions, out *output.Writer) error {
 	log, screen := report.Log(o.Options.Log)
 	log, lines := keepLines(log, o.Log.Level, keptLines)

@@ -39,9 +39,9 @@ func main() {
 	os.Exit(int(code))
 }
 
-// outliveReaders keeps a command that holds leases alive when its output is not read any more, as a worker's is not when its daemon was
-// killed: writes fail, and the work goes on to its end or is handed off. Without it the runtime ends the process at its next line of
-// log. Programs that it starts are not affected.
+// outliveReaders keeps a command that holds leases alive when the reader of its output exits, such as a worker's killed daemon: writes
+// fail, and the work is completed or handed off. Without it the runtime ends the process at its next log line. Child processes are not
+// affected.
 func outliveReaders(args []string) {
 	if len(args) > 1 && slices.Contains([]string{"migrate", "follow", "run", "worker", "verify", "import", "consume", "redrive"}, args[1]) {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)

@@ -168,7 +168,7 @@ func runShown(ctx context.Context, m *worker.Migration, shown *foreground.Comman
 	return sum, err
 }
 
-// announce says before the run what will not arrive as it was, or not at all.
+// announce logs, before the run, the objects that will arrive changed or not at all.
 func announce(log *slog.Logger, plan *plan.Plan) {
 	for _, w := range plan.Warnings {
 		log.Warn(w)

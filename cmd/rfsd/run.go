@@ -64,7 +64,7 @@ func runCommand() *cli.Command {
 	})
 }
 
-// runOptions are what a node does, made of its settings.
+// runOptions are the options of a node, derived from its settings.
 type runOptions struct {
 	wiring.Options
 	own        config.Own
@@ -77,7 +77,7 @@ type runOptions struct {
 	config     string // file; "": none
 	sent       *telemetry.Telemetry
 	out        *output.Writer
-	levelGiven bool // the log level is not that of the file
+	levelGiven bool // the log level does not come from the file
 }
 
 // parseRun makes the options of a node of given settings.
@@ -123,7 +123,7 @@ func parseRun(values config.Values) (runOptions, error) {
 	if r.trust, err = newTrust(values); err != nil {
 		return r, err
 	}
-	delete(r.settings, "max-rate") // the node's; each worker is told its share
+	delete(r.settings, "max-rate") // the node's; each worker receives its share
 	delete(r.settings, "max-read-rate")
 	delete(r.settings, "slots")
 	return r, nil

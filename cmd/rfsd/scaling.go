@@ -32,8 +32,7 @@ func (r runOptions) scaler(d *daemon.Daemon, log *slog.Logger) *scale.Scaler {
 	return s
 }
 
-// drive starts and ends machines while this node is the one that does, until ctx is done. loads returns the loads of the other nodes,
-// as far as they are known.
+// drive starts and stops machines while this node is the leader, until ctx is done. loads returns the known loads of the other nodes.
 func (r runOptions) drive(ctx context.Context, s *scale.Scaler, loads func() []schedule.Load, log *slog.Logger) {
 	store, closeStore, err := wiring.OpenWithRetry(ctx, r.Options, log)
 	if err != nil {

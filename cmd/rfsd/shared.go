@@ -23,8 +23,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// sharedSettings returns those of the given settings that the fleet may know. A value that holds a secret is kept out,
-// and so is its setting. The rules travel as text: other machines do not have the file.
+// sharedSettings returns the given settings that may be shared with the fleet, without settings that contain a secret. Rules are shared
+// by content, since other machines do not have the file.
 func sharedSettings(given config.Values, settings []config.Setting, log *slog.Logger) (session.Shared, error) {
 	all := session.Shared{}
 	for _, s := range settings {
@@ -49,14 +49,14 @@ func sharedSettings(given config.Values, settings []config.Setting, log *slog.Lo
 	return all, nil
 }
 
-// rulesText is --rules by its content.
+// rulesText is the name of the shared content of --rules.
 const rulesText = sharing.RulesText
 
-// joinPatience is how long a node that has all its settings waits for the fleet's at its start.
+// joinPatience is how long a node with complete settings waits for the fleet's settings at its start.
 const joinPatience = 5 * time.Second
 
-// joinFleet returns the settings, completed with those of the fleet that this node was not given itself. A node that lacks
-// what it needs waits for the store, also for one that is slow; another goes on with its own.
+// joinFleet returns the settings, completed by the fleet's. If required settings are missing, it waits for the store without a limit;
+// otherwise it continues with the node's own after joinPatience.
 func joinFleet(ctx context.Context, values config.Values, settings []config.Setting) (config.Values, error) {
 	if values.Text("coordinator-file") != "" || values.Text("target-host") == "" && values.Text("coordinator-host") == "" && values.Text("coordinator-bucket") == "" {
 		return values, nil // one node alone
@@ -127,8 +127,8 @@ func askFleet(ctx context.Context, values config.Values) (sharing.Scope, session
 	return scope, record, err
 }
 
-// takeShared returns the settings of the fleet below those of this node, as far as the record is believed; left are the settings
-// that are not. A value given to this node itself comes first; workers refuse it when it would make another migration.
+// takeShared returns the node's own settings, completed by the trusted settings of the fleet; left are the untrusted ones. The node's own
+// values take precedence; workers refuse values that would make another migration.
 func takeShared(values config.Values, settings []config.Setting, shared session.Shared, believed sharing.Trust, log *slog.Logger) (all config.Values, left []string, err error) {
 	own, err := sharedSettings(values, settings, log)
 	if err != nil {

@@ -57,7 +57,7 @@ func (h *slotHost) session(ctx context.Context, slot int) (*workerSession, error
 	return x, err
 }
 
-// run runs one lease in a slot, or its part of another task. Samples count from the begin, as a process does.
+// run runs one lease, or another task, in a slot. Samples count from the start of the lease, as in a worker process.
 func (h *slotHost) run(ctx context.Context, slot int, report func(daemon.Record)) daemon.Record {
 	ctx = tracing.As(ctx, h.ctx)
 	if h.task != nil {

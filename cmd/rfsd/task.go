@@ -18,20 +18,20 @@ import (
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
-// task is what the workers of a node do when they do not migrate a snapshot.
+// task is the work of a node's workers other than the migration of a snapshot: an import or a stream.
 type task struct {
-	command string // whose processes do it
+	command string // of the worker processes
 	kind    string // of its items
 	options wiring.Options
-	// open puts one worker's part together.
+	// open opens the task for one worker.
 	open func(ctx context.Context, log *slog.Logger, in *wiring.Resources) (taskPart, error)
 }
 
-// taskPart is one worker's part in a task.
+// taskPart is the work of one worker in a task.
 type taskPart interface {
-	name() string // of the worker, with which the holders of its leases begin
+	name() string // of the worker: the prefix of the holder ids of its leases
 	Sample() metrics.Sample
-	// work takes part until nothing is left or ctx ends, and returns the last record of a worker. It calls tell with what it works on.
+	// work works on items until none are left or ctx is done, and returns the worker's last record. It reports leases and phases by tell.
 	work(ctx context.Context, tell func(daemon.Record)) (daemon.Record, error)
 	Close() error
 }
@@ -53,13 +53,12 @@ func consumeTask(o wiring.StreamOptions) *task {
 	}}
 }
 
-// importPart is a worker's part in an import.
+// importPart is the work of one worker in an import.
 type importPart struct{ *wiring.Import }
 
 func (h importPart) name() string { return h.Token }
 
-// work takes part until the import is complete or ctx ends, and returns the last record of a worker. It calls tell with each item that it
-// holds.
+// work imports windows until the import is complete or ctx is done, and returns the worker's last record. It reports leases by tell.
 func (h importPart) work(ctx context.Context, tell func(daemon.Record)) (daemon.Record, error) {
 	h.Tell = func(x importer.Hold) {
 		tell(daemon.Record{Lease: &daemon.Lease{Item: x.Window, Holder: x.Holder, Index: x.File, Shard: x.Number, LeftMs: x.Left.Milliseconds()}})
@@ -72,17 +71,17 @@ func (h importPart) work(ctx context.Context, tell func(daemon.Record)) (daemon.
 	case status.Complete:
 		code = exit.NoneLeft
 	case ctx.Err() != nil:
-		code = exit.OK // asked to end: what it had is given back
+		code = exit.OK // asked to end: its leases are released
 	}
 	return daemon.Record{Exit: codeOf(code), Outcome: "import", Sample: &sample}, err
 }
 
-// streamPart is a worker's part in consuming a stream.
+// streamPart is the work of one worker in a stream.
 type streamPart struct{ *wiring.Stream }
 
 func (h streamPart) name() string { return h.Token }
 
-// work takes part until ctx ends, and returns the last record of a worker.
+// work consumes partitions until ctx is done, and returns the worker's last record.
 func (h streamPart) work(ctx context.Context, tell func(daemon.Record)) (daemon.Record, error) {
 	tell(daemon.Record{Phase: &daemon.WorkerPhase{Name: status.StreamPhase, State: session.PhaseInProgress}})
 	_, err := h.Run(ctx)
@@ -93,7 +92,7 @@ func (h streamPart) work(ctx context.Context, tell func(daemon.Record)) (daemon.
 	return daemon.Record{Exit: codeOf(code), Outcome: "consume", Sample: &sample}, err
 }
 
-// runOrWork runs a command in the foreground, or takes part in its task as a worker of the daemon that has started it.
+// runOrWork runs a command in the foreground, or runs its task as a worker if a daemon has started it.
 func runOrWork[O any](ctx context.Context, call *config.Call, decode func(config.Values) (O, error), asTask func(O) *task, run func(context.Context, O, *output.Writer) error) error {
 	values := call.Given()
 	if values["status-fd"] == nil && values["parent-fd"] == nil {

@@ -34,7 +34,7 @@ func workerCommand() *cli.Command {
 		if err := config.Decode(values, &config.FleetKey{}); err != nil {
 			return l.finish(failedRecord(err), err)
 		}
-		if values.Text("repo-uri") == "" { // one that is started by hand, with target and session only
+		if values.Text("repo-uri") == "" { // started manually, with target and session only
 			if values, err = joinSoon(ctx, values); err != nil {
 				return l.finish(failedRecord(err), err)
 			}

@@ -18,7 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
-// Place is where the state of a session that processes share is kept: in a bucket if one is named, otherwise in a cluster.
+// Place is the location of the state of a session that processes share: a bucket if one is named, otherwise a cluster.
 type Place struct {
 	Session string
 	Bucket  config.StateBucket

@@ -20,10 +20,10 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
-// ErrNone means that no process has begun the session. Errors that wrap it name the sessions that exist in that place.
+// ErrNone means that the session does not exist. Errors that wrap it name the sessions that do.
 var ErrNone = fmt.Errorf("no session of this name was started there: check --session-name, and where its state is (--target-host, --coordinator-host, --coordinator-bucket or --coordinator-file): %w", fault.ErrConfig)
 
-// OpenFile opens a file; ErrNone when it does not exist.
+// OpenFile opens the state in a file. It returns ErrNone if the file does not exist.
 func OpenFile(path string) (*boltcms.Store, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("coordinator file %s does not exist: %w", path, ErrNone)
@@ -31,7 +31,7 @@ func OpenFile(path string) (*boltcms.Store, error) {
 	return boltcms.Open(path, time.Now)
 }
 
-// OpenBucket opens a session in a bucket; ErrNone when there is none.
+// OpenBucket opens a session in a bucket. It returns ErrNone if the session does not exist.
 func OpenBucket(ctx context.Context, b config.StateBucket, session string) (*s3cms.Store, *repo.Objects, error) {
 	objects, err := repo.OpenObjects(ctx, b.URI, b.Options())
 	if err != nil {
@@ -48,7 +48,7 @@ func OpenBucket(ctx context.Context, b config.StateBucket, session string) (*s3c
 	return store, objects, nil
 }
 
-// OpenCluster opens a session in a cluster; ErrNone when there is none.
+// OpenCluster opens a session in a cluster. It returns ErrNone if the session does not exist.
 func OpenCluster(ctx context.Context, client *target.Client, session string) (*oscms.Store, error) {
 	if client.Serverless() {
 		return nil, target.ErrServerless
