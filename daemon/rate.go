@@ -60,7 +60,7 @@ func (d *Daemon) limitsSet() {
 	d.pushLimits()
 }
 
-// rateCommands are the rate commands that a worker may be following: the last one that it reported, and later ones.
+// rateCommands are the rate commands that a worker may be following: the last reported one, and later ones.
 type rateCommands []RateCommand
 
 // maxRateCommands limits the commands that a worker has not read yet.

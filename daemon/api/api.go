@@ -230,7 +230,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	return err
 }
 
-// listenUnix listens on a Unix socket. It replaces a stale socket, but not one that another process serves.
+// listenUnix listens on a Unix socket. It replaces a stale socket, but not another process's.
 func listenUnix(path string, mode os.FileMode) (net.Listener, error) {
 	if conn, err := net.DialTimeout("unix", path, time.Second); err == nil {
 		conn.Close()

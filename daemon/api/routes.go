@@ -44,7 +44,7 @@ var (
 //go:embed openapi.json
 var description []byte
 
-// Responses and request bodies in addition to those of package status.
+// Responses and request bodies in addition to package status.
 type (
 	// Done is the response of a healthy node.
 	Done struct {

@@ -61,7 +61,7 @@ func (r *Registry) Crash(class string) {
 	r.ends[class]++
 }
 
-// Restart counts the start of a worker to replace one that ended.
+// Restart counts the start of a worker that replaces an ended one.
 func (r *Registry) Restart() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

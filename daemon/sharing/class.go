@@ -11,7 +11,7 @@ type Class int
 const (
 	Own    Class = iota // specific to a machine, or a secret: never shared
 	Pace                // speed, order and patience only: accepted from any record
-	Signed              // what is read, from where, as whom, where it goes, how it is changed: accepted from signed records only
+	Signed              // sources, credentials' users, destinations and conversions: accepted from signed records only
 )
 
 // RulesText is the content of --rules, in which form it is shared.
@@ -28,7 +28,7 @@ var classes = map[string]Class{
 	"source-host": Signed, "source-username": Signed,
 	"source-aws-sigv4": Signed, "source-aws-region": Signed, "source-aws-service": Signed, "source-aws-role-arn": Signed,
 
-	// What is consumed, and where it goes. How each machine reaches the brokers is Own.
+	// Topics and their destination. How each machine reaches the brokers is Own.
 	"brokers": Signed, "topic": Signed, "group": Signed, "format": Signed, "index-name": Signed, "start": Signed,
 
 	// Requests to the source.

@@ -39,6 +39,6 @@ func (j Trust) Accepts(name string, values []string) bool {
 	return false
 }
 
-// Next returns the revision of a new record: above seen, the highest one that the node has seen, above the stored one and, if clocks agree,
-// above the revisions of other nodes. now is in milliseconds.
+// Next returns the revision of a new record: above seen, the highest revision that the node has seen, above the stored one and, if clocks
+// agree, above the revisions of other nodes. now is in milliseconds.
 func Next(seen, stored, now int64) int64 { return max(seen+1, stored+1, now) }

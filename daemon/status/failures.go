@@ -41,9 +41,9 @@ type Failures struct {
 	Failed int64 `json:"documents_failed"`
 	// FailedLater are the documents that failed first in later rounds, by round; the session NAME-round-N has them.
 	FailedLater map[int]int64 `json:"documents_failed_later,omitempty"`
-	// Redriven is how many documents failed first and were delivered by rfsd redrive.
+	// Redriven is the number of documents that failed first and were delivered by rfsd redrive.
 	Redriven int64 `json:"documents_redriven,omitempty"`
-	// Places are where processes keep their failed documents. Documents of former versions are in no place.
+	// Places are the locations where processes keep failed documents. Documents of former versions have none.
 	Places []FailedPlace `json:"places,omitempty"`
 }
 
@@ -78,7 +78,7 @@ func (f *Failures) With(m *progress.Migration) *Failures {
 	is.GivenUp = append([]progress.Failure{}, m.Failures...)
 	is.Failed, is.Redriven = m.Totals.Failed, m.Totals.Redriven
 	is.FailedLater = m.FailedLater()
-	if is.Failed == 0 && len(is.Documents) == 0 && is.Omitted == 0 { // what is known of the classes is of before the redrive
+	if is.Failed == 0 && len(is.Documents) == 0 && is.Omitted == 0 { // the classes are from before the redrive
 		is.Groups = []RefusedGroup{}
 	}
 	return &is

@@ -86,7 +86,7 @@ func (c *fieldComparison) add(d FieldDifference) {
 // dynamics states whether an object ignores unmapped fields (dynamic: false), as requested and on the target.
 type dynamics struct{ want, have bool }
 
-// of returns the dynamics of nested objects, which inherit those of the outer object, d.
+// of returns the dynamics of a nested object; without settings of its own it inherits d from the outer object.
 func (d dynamics) of(want, have map[string]any) dynamics {
 	for _, x := range []struct {
 		object map[string]any

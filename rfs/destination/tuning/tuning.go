@@ -33,8 +33,8 @@ type Records interface {
 // deleted documents kept for a day.
 var tuned = map[string]string{refreshInterval: "-1", replicas: "0", durability: hardened, gcDeletes: remembered}
 
-// remembered is how long a target keeps the versions of deleted documents while it follows another cluster, so that late requests
-// of earlier rounds restore none of them. Other programs are unlikely to use this spelling of a day.
+// remembered is the time for which a target keeps the versions of deleted documents while it follows another cluster, so that late
+// requests of earlier rounds restore none of them. Other programs are unlikely to use this spelling of a day.
 const remembered = "1441m"
 
 // hardened is the durability "request" in a spelling that no other program uses. Clusters accept and keep any spelling, so that any

@@ -19,7 +19,7 @@ type Document struct {
 	Version int64
 	// Rebuilt states that the source was not stored, but rebuilt from other fields.
 	Rebuilt bool
-	// KeptLast states that of duplicate keys in an object only the last was kept.
+	// KeptLast states that only the last of duplicate keys in an object was kept.
 	KeptLast bool
 	// Delete states that the document is to be deleted on the target. It has no Source.
 	Delete bool

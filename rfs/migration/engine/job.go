@@ -326,7 +326,7 @@ func (j *job) looked(stopped <-chan struct{}, trigger context.CancelFunc) func()
 func (j *job) report(ctx context.Context, end context.CancelCauseFunc) {
 	begin := j.runner.Clock.Read().Mono
 	recorded, guarded := begin, begin
-	moved := false // whether the first progress is recorded, which distinguishes a slow shard from one that crashes workers
+	moved := false // whether the first progress is recorded, which distinguishes a slow shard from a crashing one
 	for j.runner.Clock.Sleep(ctx, reportInterval) == nil {
 		now := j.runner.Clock.Read().Mono
 		j.lookAtReads(int64(now))

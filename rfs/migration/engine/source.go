@@ -23,7 +23,7 @@ type Source interface {
 // FailingSource is a Source that adds details to the checks of a failed item.
 type FailingSource interface {
 	Source
-	// FailedChecks returns the checks to store with a failed item. checks cover what was read; nil: nothing was read.
+	// FailedChecks returns the checks to store with a failed item. checks cover the documents that were read; nil: none.
 	FailedChecks(ctx context.Context, id cms.ItemID, checks json.RawMessage) (json.RawMessage, error)
 }
 

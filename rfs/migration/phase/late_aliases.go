@@ -128,7 +128,7 @@ func (s *Session) endWriting(ctx context.Context, index string, entry plan.Entry
 	return nil
 }
 
-// setAliases sets the withheld aliases of an entry and records the ones that the target rejects, which the next run tries again.
+// setAliases sets the withheld aliases of an entry and records rejected ones, which the next run retries.
 func (s *Session) setAliases(ctx context.Context, index string, entry plan.Entry) error {
 	if err := s.checkAliases(ctx, index, entry); err != nil {
 		return err

@@ -161,7 +161,7 @@ func (s *Session) beginSnapshot(ctx context.Context, name string) (created bool,
 }
 
 const (
-	// mostAbsent is how many polls may find a snapshot missing that was just created.
+	// mostAbsent is the maximum number of polls that may find a just created snapshot missing.
 	mostAbsent = 15
 	// firstPoll is the first polling interval, which then doubles. A small snapshot ends within a second.
 	firstPoll = 100 * time.Millisecond

@@ -71,7 +71,7 @@ func (p Phases) Without(name string) Phases {
 // Has reports whether the run includes a phase.
 func (p Phases) Has(name string) bool { return slices.Contains(p, name) }
 
-// Action is what a worker does in a state of a phase's record.
+// Action is the action of a worker in a state of a phase's record.
 type Action int
 
 // Actions of a worker.

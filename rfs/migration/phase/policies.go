@@ -29,8 +29,8 @@ type Policies interface {
 }
 
 // attachPolicies attaches the policies of the source to the target indices that the session created and whose documents have all arrived.
-// It is called after the audit has found every chain of items complete. The entry records what was attached, so a repetition does not
-// attach a policy that an operator has detached. The next run retries what the target rejects.
+// It is called after the audit has found every chain of items complete. The entry records attached policies, so a repetition does not
+// attach a policy that an operator has detached. The next run retries rejected ones.
 func (s *Session) attachPolicies(ctx context.Context) error {
 	if s.Policies == nil {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/target"
 )
 
-// Offline is an empty target of which only the version is known. It accepts everything.
+// Offline is an empty target with a known version. It accepts everything.
 type Offline struct{}
 
 // Do responds like an empty cluster with default settings that permits simulations.

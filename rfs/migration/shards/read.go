@@ -134,7 +134,7 @@ func (s *Reading) Read(ctx context.Context, from, to int64) error {
 }
 
 // ReadChanged passes on what a round sends from a shard: the documents that changed since the former snapshot, and deletions of documents
-// that no longer exist. Documents.From counts the ordinals of the shard, followed by those of the former shards.
+// that no longer exist. Documents.From counts the ordinals of the shard, followed by the ordinals of the former shards.
 func ReadChanged(ctx context.Context, repo snapshot.Repository, e plan.Entry, shard int, edit func(index string) DocumentEditor, log *slog.Logger, to Documents) (err error) {
 	r := &Reader{Repo: repo, Edit: edit, Memory: to.Memory, MaxDocument: to.MaxDocument, Log: log}
 	x, err := r.Source(e, 0, nil, nil).Open(ctx, cms.ItemID{Index: e.Locator.IndexName, Shard: shard}, &bulk.Options{From: to.From})

@@ -129,8 +129,8 @@ func (u *Undo) snapshot(ctx context.Context) ([]Entry, error) {
 		Reason: fmt.Sprintf("remove it on the source: DELETE /_snapshot/%s/%s", r.Repo, r.Name)}}, nil
 }
 
-// look compares one object with its record, and returns its entry, for an index also those of its aliases; none if the object does not
-// belong to the session.
+// look compares an object with its record, and returns its entry, followed by the entries of an index's aliases; none if the object does
+// not belong to the session.
 func (u *Undo) look(ctx context.Context, c session.Creation) ([]Entry, error) {
 	was, err := decodeObject(c)
 	if err != nil {

@@ -74,8 +74,8 @@ func New(mapping json.RawMessage, created int64, convert func(dst []byte, format
 // longValues is the number of copies of the longest source that columns may hold as values: compressed and decompressed.
 const longValues = 2
 
-// Bound limits the following sources to most bytes. A longer source, or one that takes several times that memory to build, is ErrTooLong. 0
-// means no limit.
+// Bound limits the following sources to most bytes. A longer source, or a source that takes several times that memory to build, is
+// ErrTooLong. 0 means no limit.
 func (r *Rebuilder) Bound(most int64) { r.most = int(min(most, math.MaxInt)) }
 
 // boundValues sets the limit of long values in columns from the limit of a source.

@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// Total returns the length in bytes of the whole blob of which rc streams a part; false if the stream does not know it.
+// Total returns the length in bytes of the whole blob whose part rc streams; false if the stream does not know it.
 func Total(rc io.ReadCloser) (int64, bool) {
 	t, ok := rc.(interface{ Total() int64 })
 	if !ok {

@@ -115,7 +115,7 @@ func readBlob(ctx context.Context, r Repository, name, codec string, limit int) 
 	return payload, b, done, nil
 }
 
-// suspectTries limits the retries for a blob that cannot be decoded and whose length differs from the one that the repository states.
+// suspectTries limits the retries for a blob that cannot be decoded and whose length differs from the length stated by the repository.
 const suspectTries = 3
 
 // readDecoded reads a blob of at most limit bytes and decodes it. A bucket may answer with a part of the blob, or with something else, as

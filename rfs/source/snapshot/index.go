@@ -40,8 +40,7 @@ type Mapping struct {
 	Body json.RawMessage
 }
 
-// Locator holds what is needed to find the shards of one index without reading the catalog or any index metadata. It is stored with the
-// work.
+// Locator locates the shards of an index without reading the catalog or any index metadata. It is stored with the work.
 type Locator struct {
 	SnapshotName string `json:"snapshot"`
 	SnapshotUUID string `json:"snapshot_uuid"`
@@ -141,8 +140,8 @@ func (s *Snapshot) Index(ctx context.Context, name string) (*Index, error) {
 	return x, nil
 }
 
-// Index reads the metadata of the index alone, neither catalog nor snapshot, which the planner has read. Errors: fault.ErrCorrupt, also if
-// the blob differs from the one that the planner read.
+// Index reads only the metadata of the index; the planner has read catalog and snapshot. It returns fault.ErrCorrupt also if the blob
+// has changed since then.
 func (l Locator) Index(ctx context.Context, r Repository) (*Index, error) {
 	codec := codecIndex
 	if l.Legacy {

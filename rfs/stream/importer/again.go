@@ -24,7 +24,7 @@ type Again struct {
 }
 
 // NewAgain returns an Again for the files of c, with the Types and IncludeSystem of the session. It returns fault.ErrConfig if the
-// files are not those of the session's import.
+// session imported other files.
 func NewAgain(ctx context.Context, c Comparison, kept *cms.Coordinator) (*Again, error) {
 	settings, err := session.IdentityOf(kept).Settings(ctx)
 	if errors.Is(err, cms.ErrNotFound) || err == nil && settings[taskKey] != Kind {

@@ -64,7 +64,7 @@ func openWindow(ctx context.Context, src Opener, t Task, from int64, limit int, 
 	return w, nil
 }
 
-// take sets the lines of the window, whose long lines take turns with those of other windows.
+// take sets the lines of the window. Only one window at a time holds a long line.
 func (w *window) take(ctx context.Context, l *lines, memory *budget.Budget) {
 	l.turn = turn{ctx: ctx, memory: memory}
 	w.lines, w.closers = l, append(w.closers, l.turn.give)

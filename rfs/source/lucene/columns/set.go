@@ -32,7 +32,7 @@ type presence interface {
 	seek(ctx context.Context, doc int32) (has bool, rank int64, err error)
 }
 
-// blockSet is a set in blocks, of which it holds one.
+// blockSet is a set in blocks. It holds one block at a time.
 type blockSet struct {
 	data   *view
 	le     bool
