@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/draw"
 	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
@@ -154,17 +155,18 @@ func (g *gated) completes() {
 func TestCutover_AbortedAtEachStep(t *testing.T) {
 	g := followsGated(t, "cut-aborted")
 	call(t, g.source, "PUT", "/cut-other", nil)
-	for _, step := range []struct {
+	type step struct {
 		name  string
 		is    func(path string, isBulk bool, body []byte) bool
 		state string
-	}{
+	}
+	for _, step := range draw.Of(t, 2, []step{
 		{"before the block", g.snapshot, "ORDERED"},
 		{"at the block", g.block, "BLOCKED"},
 		{"at the snapshot", g.snapshotInOutage, "BLOCKED"},
 		{"at the changes", g.delta, "BLOCKED"},
 		{"at the counts", g.count, "BLOCKED"},
-	} {
+	}) {
 		if step.state != "ORDERED" {
 			g.close(step.is)
 		}
@@ -209,14 +211,12 @@ func TestCutover_PausedInTheOutage(t *testing.T) {
 		t.Helper()
 		until(t, kind, func() bool { return RunIn(t, g.dir, env, "rfsctl", kind).Code == 0 })
 	}
-	for _, step := range []struct {
+	type step struct {
 		name string
 		is   func(path string, isBulk bool, body []byte) bool
 		kill bool
-	}{
-		{"at the snapshot", g.snapshotInOutage, false},
-		{"at the changes", g.delta, true},
-	} {
+	}
+	for _, step := range draw.Of(t, 1, []step{{"at the snapshot", g.snapshotInOutage, false}, {"at the changes", g.delta, true}}) {
 		g.close(step.is)
 		ended := make(chan Result, 1)
 		go func() {
@@ -260,7 +260,7 @@ func TestCutover_PausedInTheOutage(t *testing.T) {
 // TestCutover_KilledAfterAnAbort: the next process removes the write blocks.
 func TestCutover_KilledAfterAnAbort(t *testing.T) {
 	g := followsGated(t, "cut-lost")
-	for _, step := range []func(path string, isBulk bool, body []byte) bool{g.block, g.snapshotInOutage, g.delta} {
+	for _, step := range draw.Of(t, 1, []func(path string, isBulk bool, body []byte) bool{g.block, g.snapshotInOutage, g.delta}) {
 		g.close(step)
 		ordered, _ := g.cutover(t, "--block-source-writes", "--no-wait")
 		g.says(ordered, 4, "")
