@@ -229,12 +229,14 @@ func TestCutover_PausedInTheOutage(t *testing.T) {
 			g.close(g.unblock)
 		}
 		order("pause")
+		time.Sleep(3 * time.Second) // the process learns of it
 		close(release)
 		if step.kill {
 			g.reach("unblock")
 			g.kill()
 			close(g.open)
-			call(t, g.source, "PUT", "/"+g.session+"/_block/write", nil) // the request arrived nevertheless: as before it
+			time.Sleep(time.Second)                                      // the request may arrive nevertheless
+			call(t, g.source, "PUT", "/"+g.session+"/_block/write", nil) // as before it
 			if is := g.state(); is != "RETURNING" {
 				t.Errorf("%s: %s", step.name, is)
 			}
