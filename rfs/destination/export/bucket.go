@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"time"
 
+	"github.com/rfsd/rfsd/rfs/base/conditional"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/retry"
 )
@@ -36,8 +37,6 @@ const (
 	MemoryOfAttempt = 2 * objectSize
 	// conditions is an object with which the conditional writes of the store are tested.
 	conditions = private + "/conditions"
-	// noVersion is not the version of any object.
-	noVersion = `"00000000000000000000000000000000"`
 	// maxConflicts limits the repetitions of a change because other writers made changes at the same time.
 	maxConflicts = 50
 )
@@ -87,29 +86,16 @@ func (b *bucket) prepare(ctx context.Context) error {
 
 // probe creates a small object, and verifies that the store refuses to create it again and to replace a version that it does not have.
 func (b *bucket) probe(ctx context.Context) error {
-	body := []byte("{}\n")
-	if _, err := b.swap(ctx, conditions, body, ""); err != nil && !errors.Is(err, fs.ErrExist) {
+	kept := false
+	err := b.policy.Do(ctx, func(ctx context.Context) (err error) {
+		kept, err = conditional.Kept(ctx, b.store.Put, conditions, []byte("{}\n"))
 		return err
+	})
+	if err == nil && !kept {
+		err = fmt.Errorf("the store ignores the conditions of writes (If-None-Match, If-Match), so that two processes could both export an item: "+
+			"name a bucket of AWS S3, Google Cloud Storage or Azure, or of a server that has conditional writes, or export to a directory: %w", fault.ErrConfig)
 	}
-	for _, version := range []string{"", noVersion} {
-		taken := false
-		err := b.policy.Do(ctx, func(ctx context.Context) error {
-			_, err := b.store.Put(ctx, conditions, body, version)
-			taken = err == nil
-			if errors.Is(err, fs.ErrExist) {
-				return nil
-			}
-			return err
-		})
-		switch {
-		case err != nil:
-			return err
-		case taken:
-			return fmt.Errorf("the store ignores the conditions of writes (If-None-Match, If-Match), so that two processes could both export an item: "+
-				"name a bucket of AWS S3, Google Cloud Storage or Azure, or of a server that has conditional writes, or export to a directory: %w", fault.ErrConfig)
-		}
-	}
-	return nil
+	return err
 }
 
 // Close does nothing: a bucket has no locks.

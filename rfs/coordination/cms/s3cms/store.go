@@ -24,6 +24,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rfsd/rfsd/rfs/base/conditional"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
@@ -74,11 +75,10 @@ var sessionName = regexp.MustCompile(`^[a-z0-9-]{0,64}$`)
 
 const (
 	conditions = "conditions"
-	noVersion  = `"00000000000000000000000000000000"` // not the version of any object
-	readAhead  = 16                                   // objects that are read or created at the same time
-	presentFor = time.Second                          // time for which a read of its object proves that the session exists
-	maxName    = 180                                  // bytes of an escaped id in the name of an object
-	keptPrefix = 120                                  // bytes kept of a longer id
+	readAhead  = 16          // objects that are read or created at the same time
+	presentFor = time.Second // time for which a read of its object proves that the session exists
+	maxName    = 180         // bytes of an escaped id in the name of an object
+	keptPrefix = 120         // bytes kept of a longer id
 )
 
 // begun is the content of the object of a session.
@@ -144,36 +144,15 @@ func (s *session) probe(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("coordination store: %w", err)
 	}
-	created, err := s.try(ctx, name, body, "")
+	kept, err := conditional.Kept(ctx, s.cfg.Bucket.Put, name, body)
 	if err != nil {
-		return err
+		return fmt.Errorf("coordination store: %w", err)
 	}
-	if created {
-		if created, err = s.try(ctx, name, body, ""); err != nil {
-			return err
-		}
-	}
-	changed, err := s.try(ctx, name, body, noVersion)
-	if err != nil {
-		return err
-	}
-	if created || changed {
+	if !kept {
 		return fmt.Errorf("the store ignores the conditions of writes (If-None-Match, If-Match), so that two processes could take the same work: "+
 			"name a bucket of AWS S3, Google Cloud Storage or Azure, or of a server that has conditional writes, or keep the state of the work in a cluster (--coordinator-host): %w", fault.ErrConfig)
 	}
 	return nil
-}
-
-// try reports whether the server accepted a conditional write.
-func (s *session) try(ctx context.Context, name string, body []byte, version string) (taken bool, err error) {
-	_, err = s.cfg.Bucket.Put(ctx, name, body, version)
-	switch {
-	case errors.Is(err, fs.ErrExist):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("coordination store: %w", err)
-	}
-	return true, nil
 }
 
 // Incarnation returns the random text in the object that the session was created with. It returns cms.ErrStoreGone when the object was
