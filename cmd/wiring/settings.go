@@ -234,7 +234,8 @@ func (o *Options) defaultPaths() error {
 	if err != nil {
 		return err
 	}
-	sum := sha256.Sum256([]byte(o.repoURI + "\x00" + o.Snapshot + "\x00" + o.Target.URL + "\x00" + o.coordinator.URL + "\x00" + o.bucket.URI))
+	// Without the repository and the snapshot: the session has one of each, however they are spelled, or several snapshots that it follows.
+	sum := sha256.Sum256([]byte(o.Target.URL + "\x00" + o.coordinator.URL + "\x00" + o.bucket.URI))
 	o.ownerFile = filepath.Join(dir, fmt.Sprintf("%s-%s.owner", o.SessionOrDefault(), hex.EncodeToString(sum[:8])))
 	return nil
 }
