@@ -4,16 +4,19 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/interruption"
 )
 
-// HandleSignals reloads at SIGHUP, and kills the workers at the second signal that ends the daemon, until stop is called. The first one is
+// HandleSignals reloads at SIGHUP, and kills the workers at the second interruption of the daemon, until stop is called. The first one is
 // not handled here: it cancels the context of Run.
 func (d *Daemon) HandleSignals() (stop func()) {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGTERM, os.Interrupt)
 	quit := make(chan struct{})
 	go func() {
-		ends := 0
+		var ends interruption.Counter
 		for {
 			select {
 			case <-quit:
@@ -23,7 +26,7 @@ func (d *Daemon) HandleSignals() (stop func()) {
 					d.Reload()
 					continue
 				}
-				if ends++; ends > 1 {
+				if ends.Add(time.Now()) > 1 {
 					d.KillWorkers()
 				}
 			}

@@ -7,8 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/rfs/base/interruption"
 	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
@@ -41,20 +44,31 @@ func TestASecondInterruptionEndsAtOnce(t *testing.T) {
 		{"a worker hands off", []string{"rfsd", "worker"}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			signals, ended := make(chan os.Signal), make(chan struct{})
-			ctx, cancel := context.WithCancel(t.Context())
-			var stderr bytes.Buffer
-			go func() { interrupt(signals, c.args, &stderr, cancel); close(ended) }()
-			signals <- os.Interrupt
-			<-ctx.Done()
-			if !c.words {
-				return
-			}
-			signals <- os.Interrupt
-			<-ended
-			if !strings.Contains(stderr.String(), "a second interruption ends immediately") {
-				t.Errorf("%q", stderr.String())
-			}
+			synctest.Test(t, func(t *testing.T) {
+				signals, ended := make(chan os.Signal), make(chan struct{})
+				ctx, cancel := context.WithCancel(t.Context())
+				var stderr bytes.Buffer
+				go func() { interrupt(signals, c.args, &stderr, cancel); close(ended) }()
+				signals <- os.Interrupt
+				<-ctx.Done()
+				defer func() { close(signals); <-ended }()
+				if !c.words {
+					return
+				}
+				signals <- os.Interrupt // of the same interruption
+				synctest.Wait()
+				select {
+				case <-ended:
+					t.Fatal("two signals at once ended it")
+				default:
+				}
+				time.Sleep(2 * interruption.Same)
+				signals <- os.Interrupt
+				<-ended
+				if !strings.Contains(stderr.String(), "a second interruption ends immediately") {
+					t.Errorf("%q", stderr.String())
+				}
+			})
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/manual"
 	"github.com/rfsd/rfsd/cmd/program"
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/interruption"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 )
 
@@ -48,16 +50,22 @@ func outliveReaders(args []string) {
 	}
 }
 
-// interrupt cancels the command at the first signal and returns at the second. It does not return for a daemon, which ends its
+// interrupt cancels the command at the first interruption and returns at the second. It does not return for a daemon, which ends its
 // workers itself at a second one, nor for a worker, which its daemon ends.
 func interrupt(signals <-chan os.Signal, args []string, stderr io.Writer, cancel context.CancelFunc) {
+	var count interruption.Counter
 	<-signals
+	count.Add(time.Now())
 	cancel()
-	if len(args) > 1 && (args[1] == "run" || args[1] == "worker") {
-		select {}
+	ends := len(args) < 2 || args[1] != "run" && args[1] != "worker"
+	if ends {
+		fmt.Fprintln(stderr, "\nrfsd: interrupted: ending the work in progress; a second interruption ends immediately")
 	}
-	fmt.Fprintln(stderr, "\nrfsd: interrupted: ending the work in progress; a second interruption ends immediately")
-	<-signals
+	for range signals {
+		if count.Add(time.Now()) > 1 && ends {
+			return
+		}
+	}
 }
 
 // run executes one command line and returns its exit code.
