@@ -118,7 +118,7 @@ func BenchmarkUnit(b *testing.B) {
 			var dst []byte
 			for b.Loop() {
 				var err error
-				if dst, _, err = unit.unit(dst[:0], src, len(raw), true); err != nil {
+				if dst, _, err = unit.unit(dst[:0], src, len(raw), nil, true); err != nil {
 					b.Fatal(err)
 				}
 				rounds++

@@ -20,9 +20,14 @@ import (
 // compression decompresses units: a unit is a chunk, or a slice of a sliced chunk. Implementations keep buffers and belong to one reader.
 type compression interface {
 	// unit appends the n > 0 raw bytes of the unit at the start of src to dst. It returns dst and the number of bytes of src that it
-	// consumed. If exact is set, the unit is all of src.
-	unit(dst, src []byte, n int, exact bool) ([]byte, int, error)
+	// consumed. If exact is set, the unit is all of src. Raw bytes outside need may have any content.
+	unit(dst, src []byte, n int, need needed, exact bool) ([]byte, int, error)
 }
+
+// needed reports whether a raw byte of a unit in [from, to) is needed. A nil needed means all.
+type needed func(from, to int) bool
+
+func (f needed) in(from, to int) bool { return f == nil || f(from, to) }
 
 const (
 	// maxUnit bounds the raw length of a unit. Writers cut at 600 KiB; only units of plain
@@ -98,7 +103,7 @@ type plainDeflate struct{ inflate.Decoder }
 
 func newDeflate() compression { return &plainDeflate{} }
 
-func (z *plainDeflate) unit(dst, src []byte, n int, _ bool) ([]byte, int, error) {
+func (z *plainDeflate) unit(dst, src []byte, n int, _ needed, _ bool) ([]byte, int, error) {
 	return onePiece(dst, src, n, func(buf, src []byte) error { return z.Decode(buf, 0, src) })
 }
 
@@ -111,8 +116,8 @@ type dictDeflate struct {
 
 func newDeflateDict() compression { return &dictDeflate{} }
 
-func (z *dictDeflate) unit(dst, src []byte, n int, _ bool) ([]byte, int, error) {
-	return z.pieces(dst, src, n, func(buf []byte, start int, src []byte, _ bool) error { return z.Decode(buf, start, src) })
+func (z *dictDeflate) unit(dst, src []byte, n int, need needed, _ bool) ([]byte, int, error) {
+	return z.pieces(dst, src, n, need, func(buf []byte, start int, src []byte, _ bool) error { return z.Decode(buf, start, src) })
 }
 
 // qat is the compression of OpenSearch's qat_lz4, qat_deflate and qat_zstd: blocks as in blocksZstd, each in the frame format that the
@@ -126,8 +131,8 @@ type qat struct {
 
 func newQAT() compression { return &qat{} }
 
-func (z *qat) unit(dst, src []byte, n int, _ bool) ([]byte, int, error) {
-	return blockPieces(dst, src, n, z.block)
+func (z *qat) unit(dst, src []byte, n int, need needed, _ bool) ([]byte, int, error) {
+	return blockPieces(dst, src, n, need, z.block)
 }
 
 func (z *qat) block(dst, src []byte) error {
@@ -200,7 +205,7 @@ type dictPieces struct {
 	blocks [][]byte
 }
 
-func (z *dictPieces) pieces(dst, src []byte, n int, decode dictDecode) ([]byte, int, error) {
+func (z *dictPieces) pieces(dst, src []byte, n int, need needed, decode dictDecode) ([]byte, int, error) {
 	if err := checkUnit(n); err != nil {
 		return dst, 0, err
 	}
@@ -232,18 +237,24 @@ func (z *dictPieces) pieces(dst, src []byte, n int, decode dictDecode) ([]byte, 
 			return dst, 0, in.Err()
 		}
 	}
+	fresh := true
 	for i, p := range slices.Backward(z.blocks) {
 		begin := dictLen + i*blockLen
 		end := min(begin+blockLen, n)
+		if !need.in(begin, end) {
+			continue
+		}
 		buf := out[begin-dictLen : end]
 		copy(buf, z.prefix)
 		var behind [slack]byte
 		kept := copy(behind[:], out[end:])
-		if err := decode(buf, dictLen, p, i == len(z.blocks)-1); err != nil {
+		if err := decode(buf, dictLen, p, fresh); err != nil {
 			return dst, 0, err
 		}
+		fresh = false
 		copy(out[end:], behind[:kept])
 	}
+	copy(out, z.prefix) // overwritten before a block that is decoded, unless the first block is
 	return dst, in.Pos(), nil
 }
 
@@ -252,7 +263,7 @@ type plainLZ4 struct{}
 
 func newLZ4() compression { return plainLZ4{} }
 
-func (plainLZ4) unit(dst, src []byte, n int, exact bool) ([]byte, int, error) {
+func (plainLZ4) unit(dst, src []byte, n int, _ needed, exact bool) ([]byte, int, error) {
 	if n > maxUnit {
 		// Check a length of that size before allocating memory for it.
 		if n > maxPlainUnit {
@@ -298,7 +309,7 @@ type dictLZ4 struct{ lengths []int }
 
 func newLZ4Dict() compression { return &dictLZ4{} }
 
-func (z *dictLZ4) unit(dst, src []byte, n int, _ bool) ([]byte, int, error) {
+func (z *dictLZ4) unit(dst, src []byte, n int, need needed, _ bool) ([]byte, int, error) {
 	if err := checkUnit(n); err != nil {
 		return dst, 0, err
 	}
@@ -329,8 +340,10 @@ func (z *dictLZ4) unit(dst, src []byte, n int, _ bool) ([]byte, int, error) {
 			return dst, 0, in.Err()
 		}
 		to := min(done+blockLen, n)
-		if err := uncompress(p, out[done:to], dict); err != nil {
-			return dst, 0, err
+		if need.in(done, to) {
+			if err := uncompress(p, out[done:to], dict); err != nil {
+				return dst, 0, err
+			}
 		}
 		done = to
 	}

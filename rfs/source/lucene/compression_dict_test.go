@@ -49,13 +49,21 @@ func TestDictPieces(t *testing.T) {
 				for d := c.dict; d < c.n && c.blockLen > 0; d += c.blockLen {
 					piece(raw[d:min(d+c.blockLen, c.n)], dict)
 				}
-				got, took, err := storedFormats[name].compression().unit([]byte("kept"), o.b, c.n, true)
+				got, took, err := storedFormats[name].compression().unit([]byte("kept"), o.b, c.n, nil, true)
 				switch {
 				case c.broken && !errors.Is(err, fault.ErrCorrupt):
 					t.Fatalf("%s: error %v", name, err)
 				case c.broken:
 				case err != nil || took != len(o.b) || !bytes.Equal(got, append([]byte("kept"), raw...)):
 					t.Fatalf("%s: error %v, %d of %d bytes taken, or other content", name, err, took, len(o.b))
+				default:
+					for at := 0; at < c.n; at += 1 + c.n/10 { // one part after the other
+						part := chunk{needed: []span{{int64(at), int64(at + 1)}, {int64(c.dict) / 2, int64(c.dict)}}}
+						got, _, err := storedFormats[name].compression().unit(nil, o.b, c.n, part.need(0), true)
+						if err != nil || got[at] != raw[at] || !bytes.Equal(got[c.dict/2:c.dict], raw[c.dict/2:c.dict]) {
+							t.Fatalf("%s: byte %d or the dictionary differs: %v", name, at, err)
+						}
+					}
 				}
 			}
 		})

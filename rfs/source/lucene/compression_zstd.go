@@ -43,7 +43,7 @@ type wholeZstd struct{ zstdDecoder }
 
 func newZstd() compression { return &wholeZstd{} }
 
-func (z *wholeZstd) unit(dst, src []byte, n int, _ bool) ([]byte, int, error) {
+func (z *wholeZstd) unit(dst, src []byte, n int, _ needed, _ bool) ([]byte, int, error) {
 	return onePiece(dst, src, n, z.decode)
 }
 
@@ -55,8 +55,8 @@ type dictZstd struct {
 
 func newZstdDict() compression { return &dictZstd{} }
 
-func (z *dictZstd) unit(dst, src []byte, n int, _ bool) ([]byte, int, error) {
-	return z.pieces(dst, src, n, func(buf []byte, start int, src []byte, fresh bool) error {
+func (z *dictZstd) unit(dst, src []byte, n int, need needed, _ bool) ([]byte, int, error) {
+	return z.pieces(dst, src, n, need, func(buf []byte, start int, src []byte, fresh bool) error {
 		if fresh {
 			z.use(buf[:start])
 		}
@@ -66,7 +66,7 @@ func (z *dictZstd) unit(dst, src []byte, n int, _ bool) ([]byte, int, error) {
 
 // blockPieces decodes units without a dictionary: VInt blockLen, then for each block VInt compressed length (0 ends the list) and the
 // block.
-func blockPieces(dst, src []byte, n int, decode func(dst, src []byte) error) ([]byte, int, error) {
+func blockPieces(dst, src []byte, n int, need needed, decode func(dst, src []byte) error) ([]byte, int, error) {
 	if err := checkUnit(n); err != nil {
 		return dst, 0, err
 	}
@@ -90,8 +90,10 @@ func blockPieces(dst, src []byte, n int, decode func(dst, src []byte) error) ([]
 			return dst, 0, in.Err()
 		}
 		to := min(done+blockLen, n)
-		if err := decode(out[done:to], p); err != nil {
-			return dst, 0, err
+		if need.in(done, to) {
+			if err := decode(out[done:to], p); err != nil {
+				return dst, 0, err
+			}
 		}
 		done = to
 	}
@@ -103,8 +105,8 @@ type blocksZstd struct{ zstdDecoder }
 
 func newZstdBlocks() compression { return &blocksZstd{} }
 
-func (z *blocksZstd) unit(dst, src []byte, n int, _ bool) ([]byte, int, error) {
-	return blockPieces(dst, src, n, z.decode)
+func (z *blocksZstd) unit(dst, src []byte, n int, need needed, _ bool) ([]byte, int, error) {
+	return blockPieces(dst, src, n, need, z.decode)
 }
 
 const (

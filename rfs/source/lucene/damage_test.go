@@ -97,7 +97,7 @@ func TestUnitsThatAreCutAreDamage(t *testing.T) {
 			continue
 		}
 		for _, src := range [][]byte{nil, {1}, {0xFF}} {
-			if _, _, err := f.compression().unit(nil, src, len(raw), true); err == nil {
+			if _, _, err := f.compression().unit(nil, src, len(raw), nil, true); err == nil {
 				t.Errorf("%s: %d bytes are a unit of %d", name, len(src), len(raw))
 			}
 		}

@@ -235,7 +235,7 @@ func (r *Reader) unpackGiant(ctx context.Context, w *window, pos, end, before in
 			return err
 		}
 		var took int
-		if r.slice, took, err = r.unpack.unit(r.slice[:0], p, int(slice), false); err != nil {
+		if r.slice, took, err = r.unpack.unit(r.slice[:0], p, int(slice), nil, false); err != nil {
 			return err
 		}
 		pos += int64(took)

@@ -434,6 +434,9 @@ func (r *Reader) load(ctx context.Context, w *window, k int, at place) error {
 		return err
 	}
 	r.chunk = &r.direct
+	if r.only != nil {
+		r.chunk.needed = r.selected(r.chunk)
+	}
 	if cap(r.own) > maxIdleRaw && r.chunk.total < maxIdleRaw/4 {
 		r.own = nil
 	}

@@ -10,6 +10,24 @@ func (r *Reader) selects(at place) bool {
 	return r.only(r.cur.Base+int64(max(at.first, r.start)), r.cur.Base+int64(min(at.end, r.clip(r.to))))
 }
 
+// selected returns the raw bytes of the selected documents of a chunk.
+func (r *Reader) selected(c *chunk) []span {
+	spans := []span{}
+	at := int64(0)
+	for i, n := range c.lengths {
+		end := at + int64(n)
+		if ordinal := r.cur.Base + int64(c.first) + int64(i); r.only(ordinal, ordinal+1) {
+			if last := len(spans) - 1; last >= 0 && spans[last].to == at {
+				spans[last].to = end
+			} else {
+				spans = append(spans, span{at, end})
+			}
+		}
+		at = end
+	}
+	return spans
+}
+
 // enterSelected prepares the window for the segment; nothing of .fdt is fetched yet.
 func (r *Reader) enterSelected() {
 	fdt := r.stored.fdt

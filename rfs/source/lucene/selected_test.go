@@ -17,32 +17,51 @@ import (
 func TestReader_SelectedDocuments(t *testing.T) {
 	dice := rand.New(rand.NewPCG(1, 2))
 	for name, dir := range testShards(t) {
-		t.Run(name, func(t *testing.T) {
-			for _, held := range []int64{0, 1} {
-				c, err := Open(t.Context(), dir, Options{Held: held})
-				must(t, err)
-				all := recordsOf(t, c, nil)
-				for _, share := range []float64{0, 0.02, 0.3, 1} {
-					wanted := map[int64]bool{}
-					for ordinal := range c.MaxOrdinal {
-						wanted[ordinal] = dice.Float64() < share
-					}
-					got := recordsOf(t, c, func(from, to int64) bool {
-						for o := from; o < to; o++ {
-							if wanted[o] {
-								return true
-							}
-						}
-						return false
-					})
-					want := maps.Clone(all)
-					maps.DeleteFunc(want, func(ordinal int64, _ string) bool { return !wanted[ordinal] })
-					if !maps.Equal(got, want) {
-						t.Errorf("held %d, share %g: %d documents, want %d", held, share, len(got), len(want))
+		t.Run(name, func(t *testing.T) { selectByChance(t, dice, dir) })
+	}
+}
+
+// TestReader_SelectedDocumentsOfSlicedChunks does the same in each format, where each chunk ends with a long document.
+func TestReader_SelectedDocumentsOfSlicedChunks(t *testing.T) {
+	dice := rand.New(rand.NewPCG(1, 2))
+	for _, s := range layouts() {
+		t.Run(s.name(), func(t *testing.T) {
+			s.chunkSize = 8000
+			s.docs = mixedDocs(s, 100)
+			for i := 9; i < len(s.docs); i += 10 {
+				s.docs[i] = testDoc{{numID, 1, fmt.Appendf(nil, "long%d", i)}, {numSource, 1, someJSON(dice, 30_000)}}
+			}
+			selectByChance(t, dice, encodeSegment(t, s))
+		})
+	}
+}
+
+// selectByChance compares documents that are read by chance with a reader of all.
+func selectByChance(t *testing.T, dice *rand.Rand, dir Directory) {
+	t.Helper()
+	for _, held := range []int64{0, 1} {
+		c, err := Open(t.Context(), dir, Options{Held: held})
+		must(t, err)
+		all := recordsOf(t, c, nil)
+		for _, share := range []float64{0, 0.02, 0.3, 1} {
+			wanted := map[int64]bool{}
+			for ordinal := range c.MaxOrdinal {
+				wanted[ordinal] = dice.Float64() < share
+			}
+			got := recordsOf(t, c, func(from, to int64) bool {
+				for o := from; o < to; o++ {
+					if wanted[o] {
+						return true
 					}
 				}
+				return false
+			})
+			want := maps.Clone(all)
+			maps.DeleteFunc(want, func(ordinal int64, _ string) bool { return !wanted[ordinal] })
+			if !maps.Equal(got, want) {
+				t.Errorf("held %d, share %g: %d documents, want %d", held, share, len(got), len(want))
 			}
-		})
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package lucene
 import (
 	"context"
 	"encoding/binary"
+	"slices"
 
 	"github.com/rfsd/rfsd/rfs/source/lucene/codec"
 )
@@ -31,6 +32,20 @@ type chunk struct {
 	lengths []int32
 	total   int64 // sum of lengths
 	sliced  bool
+	needed  []span // raw bytes that are needed, in order; nil: all
+}
+
+// span is a range [from, to) of the raw bytes of a chunk.
+type span struct{ from, to int64 }
+
+// need returns which bytes of a unit are needed that starts at a raw byte of the chunk.
+func (c *chunk) need(start int64) needed {
+	if c.needed == nil {
+		return nil
+	}
+	return func(from, to int) bool {
+		return slices.ContainsFunc(c.needed, func(x span) bool { return x.from < start+int64(to) && start+int64(from) < x.to })
+	}
 }
 
 func (c *chunk) reset(first, docs int32) {
@@ -39,7 +54,7 @@ func (c *chunk) reset(first, docs int32) {
 		c.lengths = make([]int32, docs)
 	}
 	c.first, c.fields, c.lengths = first, c.fields[:docs], c.lengths[:docs]
-	c.total, c.sliced = 0, false
+	c.total, c.sliced, c.needed = 0, false, nil
 	clear(c.fields)
 }
 
@@ -272,7 +287,8 @@ func (s *storedFields) head(ctx context.Context, w *window, at place, c *chunk) 
 	return int64(n), nil
 }
 
-// unpackChunk appends the raw bytes of chunk k to raw. Its compressed bytes are [pos, end) of .fdt.
+// unpackChunk appends the raw bytes of chunk k to raw; bytes that are not needed may have any content. Its compressed bytes are [pos, end)
+// of .fdt.
 func (s *storedFields) unpackChunk(ctx context.Context, w *window, unpack compression, k int, c *chunk, raw []byte, pos, end int64) ([]byte, error) {
 	total := c.total
 	if total == 0 {
@@ -299,7 +315,7 @@ func (s *storedFields) unpackChunk(ctx context.Context, w *window, unpack compre
 			return raw, err
 		}
 		var took int
-		if raw, took, err = unpack.unit(raw, p, int(min(slice, maxPlainUnit+1)), !c.sliced); err != nil {
+		if raw, took, err = unpack.unit(raw, p, int(min(slice, maxPlainUnit+1)), c.need(total-left), !c.sliced); err != nil {
 			return raw, err
 		}
 		pos += int64(took)
