@@ -265,20 +265,26 @@ func (s *Session) RunOne(ctx context.Context, started func(*cms.Lease)) (engine.
 	return outcome, item, err
 }
 
-// next performs the current step unless it is work on an item. It waits for short steps of other workers, and returns a
-// *cms.NoneAvailable while another worker watches the snapshot or audits.
+// next performs the current step unless it is work on an item.
 func (s *Session) next(ctx context.Context) (st step, worked bool, err error) {
 	if st, err = s.look(ctx); err != nil {
 		return st, false, err
 	}
+	worked, err = s.perform(ctx, st)
+	return st, worked, err
+}
+
+// perform performs a step unless it is work on an item. It waits for short steps of other workers, and returns a *cms.NoneAvailable while
+// another worker watches the snapshot or audits.
+func (s *Session) perform(ctx context.Context, st step) (worked bool, err error) {
 	if st.over {
-		return st, false, cms.ErrAllDone
+		return false, cms.ErrAllDone
 	}
 	worked, err = s.act(ctx, st)
 	var busy *cms.NoneAvailable
 	if errors.As(err, &busy) && st.Does != MakeSnapshot && st.Does != AuditItems {
-		return st, false, s.waitForOthers(ctx, st, busy)
+		return false, s.waitForOthers(ctx, st, busy)
 	}
 	// Listing the indices is only half of the phase.
-	return st, worked && st.Does != ListIndices, err
+	return worked && st.Does != ListIndices, err
 }

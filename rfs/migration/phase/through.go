@@ -24,7 +24,7 @@ func (s *Session) Through(ctx context.Context, outage *retry.Outage) error {
 			}
 		}
 		if err == nil {
-			st, _, err = s.next(ctx)
+			_, err = s.perform(ctx, st)
 		}
 		var busy *cms.NoneAvailable
 		var failed *PhaseFailed
