@@ -158,8 +158,17 @@ func (a agent) RoundTrip(req *http.Request) (*http.Response, error) {
 // path starts with "/" and is escaped. Requests are never repeated. Errors are fault.ErrUnavailable (no
 // response; the request may have been applied), fault.ErrConfig (certificates, redirects) and the error of ctx.
 func (c *Client) Do(ctx context.Context, method, path string, query url.Values, body []byte) (status int, answer []byte, err error) {
+	return c.do(ctx, method, path, query, "application/json", body)
+}
+
+// Post is Do of a POST request whose body has a content type of its own, such as multipart/form-data with its boundary.
+func (c *Client) Post(ctx context.Context, path, contentType string, body []byte) (status int, answer []byte, err error) {
+	return c.do(ctx, http.MethodPost, path, nil, contentType, body)
+}
+
+func (c *Client) do(ctx context.Context, method, path string, query url.Values, contentType string, body []byte) (status int, answer []byte, err error) {
 	var buf bytes.Buffer
-	res, err := c.send(ctx, method, path, query, "application/json", "", body, &buf, maxAnswer)
+	res, err := c.send(ctx, method, path, query, contentType, "", body, &buf, maxAnswer)
 	if err != nil {
 		return 0, nil, err
 	}
