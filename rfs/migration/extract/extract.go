@@ -35,6 +35,8 @@ type Result struct {
 type File struct {
 	Name    string `json:"name"` // relative to the directory
 	Objects int    `json:"objects"`
+	// Tenant is the tenant or the space whose saved objects the file holds; "": the global tenant, or the default space.
+	Tenant string `json:"tenant,omitempty"`
 	// Apply names the request or the program that imports the file.
 	Apply string `json:"apply"`
 }
@@ -54,6 +56,7 @@ type extractor struct {
 	users   bool
 	drafts  map[string]*files.Draft // by name
 	objects map[string]int
+	tenants map[string]string // by file name
 	// requests maps a file name to the request that applies the file, where that differs from file to file.
 	requests map[string]string
 	left     map[[2]string]int // by what and reason
@@ -99,7 +102,7 @@ func Files(ctx context.Context, snap *snapshot.Snapshot, dir string, o Options) 
 func newExtractor(dir string, o Options) *extractor {
 	return &extractor{
 		dir: dir, users: o.Users, titles: titles{overrides: o.Overrides, rules: o.Rules},
-		drafts: map[string]*files.Draft{}, objects: map[string]int{}, requests: map[string]string{}, left: map[[2]string]int{},
+		drafts: map[string]*files.Draft{}, objects: map[string]int{}, tenants: map[string]string{}, requests: map[string]string{}, left: map[[2]string]int{},
 	}
 }
 
@@ -118,7 +121,7 @@ func prepare(dir string) error {
 func (x *extractor) result() Result {
 	r := Result{Files: []File{}, Left: []Left{}}
 	for _, name := range slices.Sorted(maps.Keys(x.objects)) {
-		r.Files = append(r.Files, File{name, x.objects[name], x.apply(name)})
+		r.Files = append(r.Files, File{name, x.objects[name], x.tenants[name], x.apply(name)})
 	}
 	for key, n := range x.left {
 		r.Left = append(r.Left, Left{key[0], n, key[1]})
@@ -234,7 +237,9 @@ func (x *extractor) add(tenant string, d *doc.Document) error {
 	if err != nil {
 		return err
 	}
-	w, err := x.file(fileName(tenant, s.space))
+	name := fileName(tenant, s.space)
+	x.tenants[name] = cmp.Or(tenant, s.space)
+	w, err := x.file(name)
 	if err == nil {
 		_, err = w.Write(line)
 	}

@@ -55,7 +55,7 @@ func TestFiles_WritesWhatIsImported(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := []extract.File{
-		{Name: "saved-objects-ops.ndjson", Objects: 1, Apply: "POST api/saved_objects/_import"}, {Name: "saved-objects.ndjson", Objects: 4, Apply: "POST api/saved_objects/_import"},
+		{Name: "saved-objects-ops.ndjson", Objects: 1, Tenant: "ops", Apply: "POST api/saved_objects/_import"}, {Name: "saved-objects.ndjson", Objects: 4, Apply: "POST api/saved_objects/_import"},
 		{Name: "snapshot-policy-daily.json", Objects: 1, Apply: "POST _plugins/_sm/policies/daily"},
 	}; !slices.Equal(r.Files, want) {
 		t.Errorf("files %+v", r.Files)
