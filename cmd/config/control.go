@@ -60,9 +60,14 @@ type CuttingOver struct {
 	MaxOutage time.Duration `flag:"max-outage" default:"10m" min:"20s" max:"24h" help:"return from the cut-over when writes have been blocked for this long"`
 	Group     Patterns      `flag:"indices" help:"cut over only the indices of the source that match; the others are followed further: a name, a pattern such as logs-*, or regex:PATTERN; may be repeated"`
 	Accept    bool          `flag:"accept-failed" help:"cut over although documents failed in a round"`
-	DryRun    bool          `flag:"dry-run" help:"show how long a cut-over would take, and what prevents it; order nothing"`
 	Abort     bool          `flag:"abort" help:"return from a cut-over that is in progress: the write blocks are removed, and following continues"`
 	NoWait    bool          `flag:"no-wait" help:"order it, and do not wait for its end"`
+}
+
+// Dry selects a run that changes nothing.
+type Dry struct {
+	_   struct{} `group:"Confirmation"`
+	Run bool     `flag:"dry-run" help:"report what would happen, and what prevents it; order and import nothing"`
 }
 
 // AtTheEnd holds the steps to run when every document is settled.

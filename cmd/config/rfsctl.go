@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"strings"
 
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 )
@@ -103,11 +104,12 @@ type Cutover struct {
 	Stored  Stored
 	Blocks  SourceBlocks
 	Cutting CuttingOver
+	Dry     Dry
 }
 
 // Check refuses two wishes at the same time.
 func (c *Cutover) Check() error {
-	if c.Cutting.DryRun && c.Cutting.Abort {
+	if c.Dry.Run && c.Cutting.Abort {
 		return Usage("--dry-run and --abort exclude each other")
 	}
 	return nil
@@ -154,11 +156,32 @@ func (s *ShowSnapshot) Check() error {
 
 // ExtractSnapshot are the settings of rfsctl snapshot extract.
 type ExtractSnapshot struct {
+	Importing Importing
 	Snapshots Snapshots
 	Snapshot  Snapshot
 	Files     Extracted
 	Names     IndexNames
 	Rules     RulesFile
+}
+
+// Importing names the OpenSearch Dashboards that imports the saved objects, if any does.
+type Importing struct {
+	_       struct{} `group:"OpenSearch Dashboards"`
+	Cluster Cluster  `prefix:"dashboards-" help:"URL of OpenSearch Dashboards, to import the saved objects there, too (default: they are only written to files)"`
+	Dry     Dry
+}
+
+// Check refuses several addresses, a tenant for all files, and a dry run without an address.
+func (i *Importing) Check() error {
+	switch {
+	case i.Dry.Run && i.Cluster.Host == "":
+		return Usage("--dry-run shows what would be imported: give --dashboards-host, too")
+	case strings.Contains(string(i.Cluster.Host), ","):
+		return Usage("--dashboards-host takes one address")
+	case i.Cluster.header.Get("securitytenant") != "":
+		return Usage("--dashboards-header sets no tenant: each file is imported into its own, or into the global one")
+	}
+	return nil
 }
 
 // Extracted names the place of files that are written from a snapshot.

@@ -75,7 +75,7 @@ var further = map[string][]Code{
 	"rfsctl snapshot list":    {Snapshot},
 	"rfsctl snapshot show":    {Snapshot},
 	"rfsctl snapshot diff":    {Snapshot},
-	"rfsctl snapshot extract": {Snapshot},
+	"rfsctl snapshot extract": {Snapshot, Parts},
 	"rfsctl snapshot check":   {Snapshot, Parts},
 	"rfsctl status":           {NotYet, Documents, Parts},
 	"rfsctl undo":             {NotYet, Parts},

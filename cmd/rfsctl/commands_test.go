@@ -8,7 +8,6 @@ import (
 	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
-	"github.com/rfsd/rfsd/rfs/migration/extract"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/rfs/source/check"
 	"github.com/rfsd/rfsd/testing/configtest"
@@ -24,7 +23,7 @@ func TestCommands(t *testing.T) {
 	t.Run("have a help", p.TestHelp)
 	t.Run("print JSON", func(t *testing.T) {
 		p.TestOutput(t, map[string]any{
-			"rfsctl snapshot list": snapshotList{}, "rfsctl snapshot show": shownSnapshot{}, "rfsctl snapshot check": check.Report{}, "rfsctl snapshot diff": differentSnapshots{}, "rfsctl snapshot extract": extract.Result{},
+			"rfsctl snapshot list": snapshotList{}, "rfsctl snapshot show": shownSnapshot{}, "rfsctl snapshot check": check.Report{}, "rfsctl snapshot diff": differentSnapshots{}, "rfsctl snapshot extract": extracted{},
 			"rfsctl items list": status.ItemList{}, "rfsctl items show": status.Item{}, "rfsctl items retry": map[string][]string{}, "rfsctl items cancel": map[string][]string{},
 			"rfsctl failures": status.Failures{}, "rfsctl report": status.Account{}, "rfsctl cleanup": removed{}, "rfsctl sessions": []listedSession{},
 			"rfsctl cutover": struct {

@@ -54,7 +54,7 @@ func cutOverIn(ctx context.Context, call *config.Call, o config.Cutover, s *coor
 	var is session.Cutover
 	var err error
 	switch x := o.Cutting; {
-	case x.DryRun:
+	case o.Dry.Run:
 		rounds, err := session.RoundsOf(s.Coordinator).Read(ctx)
 		if err != nil {
 			return err

@@ -30,7 +30,7 @@ var anyText = []string{
 }
 
 func takesAnyText(name string) bool {
-	for _, cluster := range []string{"source-", "target-", "coordinator-"} {
+	for _, cluster := range []string{"source-", "target-", "coordinator-", "dashboards-"} {
 		if rest, ok := strings.CutPrefix(name, cluster); ok && slices.Contains(anyText[:5], rest) {
 			return true
 		}
