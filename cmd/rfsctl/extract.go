@@ -94,7 +94,9 @@ func importFiles(ctx context.Context, call *config.Call, o config.ExtractSnapsho
 		c := conf
 		c.Headers = conf.Headers.Clone()
 		c.Headers.Set("osd-xsrf", "true")
-		c.Headers.Set("securitytenant", tenant)
+		if tenant != "" {
+			c.Headers.Set("securitytenant", tenant)
+		}
 		return target.New(ctx, c)
 	}}
 	for _, f := range files {

@@ -29,9 +29,11 @@ type Server struct {
 	User, Password string          // "": anyone
 	Tenants        map[string]bool // that the user has, and may write; nil: no security plugin
 	NoGlobal       bool            // multitenancy.tenants.enable_global is false
+	Forwards       bool            // multitenancy.enabled is false, and requestHeadersAllowlist has securitytenant
 	MaxBytes       int64           // savedObjects.maxImportPayloadBytes
 	MaxObjects     int             // savedObjects.maxImportExportSize
 	Broken         string          // id of an object whose migration fails with a TypeError
+	Sourceless     string          // id of an object whose data source does not exist
 	// Before answers a request in place of the server, unless it returns false. It may be called concurrently.
 	Before func(w http.ResponseWriter, r *http.Request) bool
 
@@ -143,7 +145,10 @@ func (s *Server) answer(r *http.Request) (any, *failure) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	tenant := s.tenant(r.Header.Get("securitytenant"))
+	tenant := s.Tenant(r.Header.Get("securitytenant"))
+	if _, has := s.Tenants[tenant]; s.Forwards && tenant != "" && !has && r.Method == http.MethodPost {
+		return nil, fail(http.StatusForbidden, "no permissions for [] and User [name=%s]", s.User)
+	}
 	switch r.Method + " " + r.URL.Path {
 	case "GET /api/v1/auth/authinfo":
 		if s.Tenants == nil {
@@ -158,10 +163,13 @@ func (s *Server) answer(r *http.Request) (any, *failure) {
 	return nil, fail(http.StatusNotFound, "Not Found")
 }
 
-// tenant returns the tenant of a request: without an error it is another one if the user does not have the wanted one.
-func (s *Server) tenant(wanted string) string {
+// Tenant returns the tenant of a request with that header, "" for the global one: without an error it is another one if the user does not have the wanted one.
+func (s *Server) Tenant(wanted string) string {
 	if s.Tenants == nil {
 		return ""
+	}
+	if s.Forwards {
+		return wanted
 	}
 	if _, has := s.Tenants[wanted]; has {
 		return wanted
@@ -265,6 +273,9 @@ func (s *Server) imported(tenant string, r *http.Request) (any, *failure) {
 			if (ref.Type == "index-pattern" || ref.Type == "search") && !exists && !inFile[ref.key()] {
 				lacks = append(lacks, map[string]string{"type": ref.Type, "id": ref.ID})
 			}
+		}
+		if s.Sourceless != "" && o.ID == s.Sourceless {
+			refuse(o, map[string]any{"type": "missing_data_source", "dataSourceName": "s"})
 		}
 		if inFile[o.key()] && len(lacks) > 0 {
 			refuse(o, map[string]any{"type": "missing_references", "references": lacks})

@@ -27,7 +27,8 @@ type API interface {
 
 // Importer imports files of saved objects. Objects that exist stay as they are.
 type Importer struct {
-	// Connect returns a connection whose requests have the header osd-xsrf, and the name of a tenant in the header securitytenant.
+	// Connect returns a connection whose requests have the header osd-xsrf, and the name of a tenant in the header securitytenant; "": no
+	// such header.
 	Connect func(ctx context.Context, tenant string) (API, error)
 	// DryRun asks only which objects exist, and imports none.
 	DryRun bool

@@ -23,7 +23,9 @@ func importer(url string) *dashboards.Importer {
 		Connect: func(ctx context.Context, tenant string) (dashboards.API, error) {
 			headers := http.Header{}
 			headers.Set("osd-xsrf", "true")
-			headers.Set("securitytenant", tenant)
+			if tenant != "" {
+				headers.Set("securitytenant", tenant)
+			}
 			return target.New(ctx, target.Config{Role: "dashboards", URL: url, Username: "ann", Password: "s3cret", Headers: headers})
 		},
 		Pause: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
@@ -134,6 +136,11 @@ func TestImporter_Import(t *testing.T) {
 			objects: []string{"dashboard:d", "index-pattern:p", "search:s"}, unknown: true, requests: 5,
 		},
 		{
+			name: "an error of later versions, which prevents the creation of others", server: &dashboardstest.Server{Sourceless: "v"}, lines: []string{pattern, search, vis},
+			want:    []string{"imported index-pattern p (T)", "imported search s (T)", "refused visualization v (T): missing_data_source"},
+			objects: []string{"index-pattern:p", "search:s"}, unknown: true, requests: 2,
+		},
+		{
 			name: "an object twice", lines: []string{pattern, pattern}, want: []string{"exists index-pattern p (T)", "imported index-pattern p (T)"},
 			objects: []string{"index-pattern:p"}, unknown: true, requests: 3,
 		},
@@ -238,6 +245,8 @@ func TestImporter_Tenants(t *testing.T) {
 	}{
 		{"without a security plugin", &dashboardstest.Server{}, "", "", "", ""},
 		{"a tenant without a security plugin", &dashboardstest.Server{}, "ops", "-", "", "OpenSearch Dashboards has no tenant ops: its security plugin is not installed"},
+		{"multitenancy is disabled", &dashboardstest.Server{Tenants: map[string]bool{"ann": true, "global_tenant": true}, Forwards: true}, "", "", "", ""},
+		{"a tenant while multitenancy is disabled", &dashboardstest.Server{Tenants: map[string]bool{"ann": true, "ops": true}, Forwards: true}, "ops", "-", "", "OpenSearch Dashboards has no tenant ops: its multitenancy is disabled"},
 		{"the global tenant", &dashboardstest.Server{Tenants: map[string]bool{"ann": true, "global_tenant": true}}, "", "", "global", ""},
 		{"no global tenant", &dashboardstest.Server{Tenants: map[string]bool{"ann": true, "global_tenant": true}, NoGlobal: true}, "", "-", "global", "OpenSearch Dashboards uses the tenant __user__ in place of global for the user ann"},
 		{"a global tenant to read", &dashboardstest.Server{Tenants: map[string]bool{"ann": true, "global_tenant": false}}, "", "-", "global", "the user ann may not write to the tenant global"},

@@ -31,13 +31,21 @@ func (x *importing) open(ctx context.Context, from string) (err error) {
 		return err
 	}
 	a, err := x.account(ctx)
+	without := "" // why there are no tenants
 	switch {
-	case fault.HasStatus(err, http.StatusNotFound) && from == "":
-		return nil
 	case fault.HasStatus(err, http.StatusNotFound):
-		x.Skipped = fmt.Sprintf("OpenSearch Dashboards has no tenant %s: its security plugin is not installed", from)
-		return nil
+		without = "its security plugin is not installed"
 	case err != nil:
+		return err
+	case a.Requested == global: // it forwards the header, which names no tenant for OpenSearch
+		without = "its multitenancy is disabled"
+	}
+	switch {
+	case without != "" && from != "":
+		x.Skipped = fmt.Sprintf("OpenSearch Dashboards has no tenant %s: %s", from, without)
+		return nil
+	case without != "":
+		x.api, err = x.Connect(ctx, "")
 		return err
 	}
 	x.Tenant = global
