@@ -156,9 +156,9 @@ func FuzzImporter_Import(f *testing.F) {
 	f.Add(pattern+"\n"+object("search", "s", isSearch, "index-pattern:p"), `{"successResults":[{"type":"search","id":"s"}],"errors":[{"type":"index-pattern","id":"p","error":{"type":"conflict"}}]}`)
 	f.Add(pattern+"\n"+pattern, `{"errors":[{"type":"index-pattern","id":"p","error":{"type":"missing_references","references":[{"type":"a","id":"b"}]}}]}`)
 	f.Add(`{"type":"a","attributes":{"title":1},"references":null}`, `null`)
+	path := filepath.Join(f.TempDir(), "f")
 	f.Fuzz(func(t *testing.T, content, answer string) {
 		defer fuzzing.Bounded(t, len(content)+len(answer))()
-		path := filepath.Join(t.TempDir(), "f")
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -31,7 +31,7 @@ func (x *importing) open(ctx context.Context, from string) (err error) {
 		return err
 	}
 	a, err := x.account(ctx)
-	without := "" // why there are no tenants
+	without := "" // the reason why OpenSearch Dashboards has no tenants
 	switch {
 	case fault.HasStatus(err, http.StatusNotFound):
 		without = "its security plugin is not installed"
