@@ -2,12 +2,19 @@ package wiring
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/state"
 	"github.com/rfsd/rfsd/rfs/base/budget"
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/creation"
@@ -51,10 +58,39 @@ func Preflight(ctx context.Context, o Options, ask config.Planning, log *slog.Lo
 			return nil, err
 		}
 		e.Target, indices.UUIDs = client, client
+		if e.Own, err = o.ownTargets(ctx); err != nil {
+			log.Warn("whether the session exists is not known", "session", o.SessionOrDefault(), "reason", fault.Text(err))
+		}
 	}
 	dry := objects.DryRunCluster{Target: e.Target}
 	e.Globals = &creation.Globals{Cluster: dry, Version: e.Version, Wanted: o.globals, Log: log}
 	indices.Cluster, indices.Version, indices.Requester, indices.Globals = dry, e.Version, e.Target, e.Globals
 	e.Indices = indices
-	return e.Evaluate(ctx, p)
+	r, err := e.Evaluate(ctx, p)
+	if err == nil && e.Own != nil {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("the session %s exists and has %d target indices: rfsd migrate with the same options continues it, and rfsctl status shows it", o.SessionOrDefault(), len(e.Own)))
+	}
+	return r, err
+}
+
+// ownTargets returns the target indices that the session of the options has recorded, with their UUIDs; nil if it does not exist.
+func (o Options) ownTargets(ctx context.Context) (own map[string]string, err error) {
+	var store cms.Store
+	var shut func() error
+	if o.Shares() {
+		store, shut, err = o.place(true).Create(ctx)
+	} else if o.coordinatorFile != "" {
+		var kept *boltcms.Store
+		if kept, err = state.OpenFile(o.coordinatorFile); err == nil {
+			store, shut = kept, kept.Close
+		}
+	}
+	if store == nil || err != nil {
+		if errors.Is(err, cms.ErrStoreGone) || errors.Is(err, state.ErrNone) {
+			err = nil
+		}
+		return nil, err
+	}
+	own, err = session.EntriesOf(o.StateIn(store)).Targets(ctx)
+	return own, errors.Join(err, shut())
 }

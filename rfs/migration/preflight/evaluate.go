@@ -32,7 +32,9 @@ type Evaluator struct {
 	Repo    snapshot.Repository
 	// Existing is the chosen treatment of documents whose ids exist on the target; "": none chosen.
 	Existing bulk.Existing
-	Only     Sections
+	// Own holds the target indices that the session has recorded already, with their UUIDs: their documents may be its own. nil: it is new.
+	Own  map[string]string
+	Only Sections
 	// Documents requests that documents are counted, which costs some more requests for each shard.
 	Documents bool
 	// Needs holds the needs that do not depend on the plan: BulkBytes, Tolerance, Session and Now.

@@ -54,10 +54,11 @@ func (e *Evaluator) compareTargets(ctx context.Context, p *plan.Plan, r *Report)
 				continue // already rejected for that reason
 			}
 			if object.Action == WouldKeep {
-				if err := e.compareTarget(ctx, w.Name, done.Body, object, r); err != nil {
+				own, err := e.compareTarget(ctx, w.Name, done.Body, object, r)
+				if err != nil {
 					return err
 				}
-				if object.Documents > 0 {
+				if object.Documents > 0 && !own {
 					held[w.Name] = object.Documents
 				}
 			}
@@ -99,12 +100,12 @@ func (e *Evaluator) ask(ctx context.Context, what, path string, query url.Values
 	return err == nil, nil
 }
 
-// compareTarget compares one existing index.
-func (e *Evaluator) compareTarget(ctx context.Context, name string, body []byte, object *Object, r *Report) error {
+// compareTarget compares one existing index, and reports whether the session has recorded it.
+func (e *Evaluator) compareTarget(ctx context.Context, name string, body []byte, object *Object, r *Report) (own bool, err error) {
 	path := "/" + url.PathEscape(name)
 	var found map[string]json.RawMessage
 	if seen, err := e.ask(ctx, "mappings and settings of index "+name, path, nil, &found, r); err != nil || !seen {
-		return err
+		return false, err
 	}
 	if _, itself := found[name]; !itself {
 		behind := strings.Join(slices.Sorted(maps.Keys(found)), ", ")
@@ -113,17 +114,17 @@ func (e *Evaluator) compareTarget(ctx context.Context, name string, body []byte,
 	if len(found) == 1 {
 		answer, err := json.Marshal(found)
 		if err != nil {
-			return fmt.Errorf("compare index %s: %w", name, err)
+			return false, fmt.Errorf("compare index %s: %w", name, err)
 		}
 		changes, err := objects.Differences(body, answer)
 		if err != nil {
-			return fmt.Errorf("compare index %s: %w", name, err)
+			return false, fmt.Errorf("compare index %s: %w", name, err)
 		}
 		object.Changes = append(object.Changes, differs(changes)...)
 	}
 	var settings map[string]struct{ Settings map[string]any }
 	if _, err := e.ask(ctx, "blocks of index "+name, path+"/_settings", url.Values{"flat_settings": {"true"}}, &settings, r); err != nil {
-		return err
+		return false, err
 	}
 	for _, index := range slices.Sorted(maps.Keys(settings)) {
 		for _, block := range blocks {
@@ -134,10 +135,11 @@ func (e *Evaluator) compareTarget(ctx context.Context, name string, body []byte,
 	}
 	var count struct{ Count int64 }
 	if _, err := e.ask(ctx, "documents of index "+name, path+"/_count", nil, &count, r); err != nil {
-		return err
+		return false, err
 	}
 	object.Documents = count.Count
-	return nil
+	uuid := settings[name].Settings["index.uuid"]
+	return uuid != nil && uuid == e.Own[name], nil
 }
 
 // aliasesApart is the maximum number of aliases of an index that are requested individually. For more, all aliases of the target are

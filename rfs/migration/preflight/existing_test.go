@@ -84,28 +84,31 @@ func TestEvaluateComparesWithWhatExists(t *testing.T) {
 	const same = `{"properties":{"f":{"type":"keyword"},"o":{"properties":{"n":{"type":"long"}}}}}`
 	for name, c := range map[string]struct {
 		says     says
+		own      map[string]string
 		existing bulk.Existing
 		differs  []string // path and a part of the detail
 		stops    []string
 		docs     int64
 		unseen   []string
 	}{
-		"it does not exist":           {says: says{}},
-		"it is the same":              {says: says{"/a": index(same, "")}},
-		"a field has another type":    {says: says{"/a": index(`{"properties":{"f":{"type":"text"},"o":{"properties":{"n":{"type":"long"}}}}}`, "")}, differs: []string{`properties.f.type "text"`}},
-		"a field deep inside differs": {says: says{"/a": index(`{"properties":{"f":{"type":"keyword"},"o":{"properties":{"n":{"type":"date"}}}}}`, "")}, differs: []string{`properties.o.properties.n.type "date"`}},
-		"a field is missing":          {says: says{"/a": index(`{"properties":{"o":{"properties":{"n":{"type":"long"}}}}}`, "")}, differs: []string{"properties.f left out"}},
-		"the mapping is strict":       {says: says{"/a": index(strings.Replace(same, "{", `{"dynamic":"strict",`, 1), "")}, differs: []string{`dynamic "strict"`}},
-		"it has other shards":         {says: says{"/a": strings.Replace(index(same, ""), `"number_of_shards":"2"`, `"number_of_shards":"7"`, 1)}, differs: []string{`index.number_of_shards "7"`}},
-		"it has an analyzer":          {says: says{"/a": index(same, `,"analysis":{"analyzer":{"x":{"type":"simple"}}}`)}, differs: []string{"index.analysis.analyzer.x.type added"}},
-		"it has a default pipeline":   {says: says{"/a": index(same, `,"default_pipeline":"p"`)}, differs: []string{`index.default_pipeline "p"`}},
-		"it refuses writes":           {says: says{"/a": index(same, ""), "/a/_settings": `{"a":{"settings":{"index.blocks.write":"true"}}}`}, stops: []string{"index a has the block index.blocks.write"}},
-		"it holds documents":          {says: says{"/a": index(same, ""), "/a/_count": `{"count":12}`}, docs: 12, stops: []string{"a (12)"}},
-		"it holds documents, chosen":  {says: says{"/a": index(same, ""), "/a/_count": `{"count":12}`}, existing: bulk.Keep, docs: 12},
-		"another index has its alias": {says: says{"/_alias/all": `{"old":{}}`}, differs: []string{"aliases.all leads to old already"}},
-		"its own alias":               {says: says{"/a": index(same, ""), "/_alias/all": `{"a":{}}`}},
-		"its name is an alias":        {says: says{"/a": strings.Replace(index(same, ""), `{"a":`, `{"other":`, 1)}, differs: []string{"a is an alias of other"}},
-		"its answer cannot be read":   {says: says{"/a": "not json"}, unseen: []string{"mappings and settings of index a"}},
+		"it does not exist":                 {says: says{}},
+		"it is the same":                    {says: says{"/a": index(same, "")}},
+		"a field has another type":          {says: says{"/a": index(`{"properties":{"f":{"type":"text"},"o":{"properties":{"n":{"type":"long"}}}}}`, "")}, differs: []string{`properties.f.type "text"`}},
+		"a field deep inside differs":       {says: says{"/a": index(`{"properties":{"f":{"type":"keyword"},"o":{"properties":{"n":{"type":"date"}}}}}`, "")}, differs: []string{`properties.o.properties.n.type "date"`}},
+		"a field is missing":                {says: says{"/a": index(`{"properties":{"o":{"properties":{"n":{"type":"long"}}}}}`, "")}, differs: []string{"properties.f left out"}},
+		"the mapping is strict":             {says: says{"/a": index(strings.Replace(same, "{", `{"dynamic":"strict",`, 1), "")}, differs: []string{`dynamic "strict"`}},
+		"it has other shards":               {says: says{"/a": strings.Replace(index(same, ""), `"number_of_shards":"2"`, `"number_of_shards":"7"`, 1)}, differs: []string{`index.number_of_shards "7"`}},
+		"it has an analyzer":                {says: says{"/a": index(same, `,"analysis":{"analyzer":{"x":{"type":"simple"}}}`)}, differs: []string{"index.analysis.analyzer.x.type added"}},
+		"it has a default pipeline":         {says: says{"/a": index(same, `,"default_pipeline":"p"`)}, differs: []string{`index.default_pipeline "p"`}},
+		"it refuses writes":                 {says: says{"/a": index(same, ""), "/a/_settings": `{"a":{"settings":{"index.blocks.write":"true"}}}`}, stops: []string{"index a has the block index.blocks.write"}},
+		"it holds documents":                {says: says{"/a": index(same, ""), "/a/_count": `{"count":12}`}, docs: 12, stops: []string{"a (12)"}},
+		"it holds documents of the session": {says: says{"/a": index(same, ""), "/a/_count": `{"count":12}`, "/a/_settings": `{"a":{"settings":{"index.uuid":"u"}}}`}, own: map[string]string{"a": "u"}, docs: 12},
+		"it was created again since":        {says: says{"/a": index(same, ""), "/a/_count": `{"count":12}`, "/a/_settings": `{"a":{"settings":{"index.uuid":"v"}}}`}, own: map[string]string{"a": "u"}, docs: 12, stops: []string{"a (12)"}},
+		"it holds documents, chosen":        {says: says{"/a": index(same, ""), "/a/_count": `{"count":12}`}, existing: bulk.Keep, docs: 12},
+		"another index has its alias":       {says: says{"/_alias/all": `{"old":{}}`}, differs: []string{"aliases.all leads to old already"}},
+		"its own alias":                     {says: says{"/a": index(same, ""), "/_alias/all": `{"a":{}}`}},
+		"its name is an alias":              {says: says{"/a": strings.Replace(index(same, ""), `{"a":`, `{"other":`, 1)}, differs: []string{"a is an alias of other"}},
+		"its answer cannot be read":         {says: says{"/a": "not json"}, unseen: []string{"mappings and settings of index a"}},
 		"it may not be looked at": {says: says{"/a": forbidden, "/_alias/all": forbidden},
 			unseen: []string{"mappings and settings of index a be seen, so they are not compared: GET /a: status 403", "indices of alias all"}},
 		"a part of it may not be seen": {says: says{"/a": index(same, ""), "/a/_settings": forbidden, "/a/_count": forbidden}, unseen: []string{"blocks of index a", "documents of index a"}},
@@ -117,7 +120,7 @@ func TestEvaluateComparesWithWhatExists(t *testing.T) {
 			x := &snapshot.Index{Name: "a", NumShards: 2, Settings: map[string]string{"index.number_of_shards": "2", "index.number_of_replicas": "0"},
 				Mappings: []snapshot.Mapping{{Type: "_doc", Body: json.RawMessage(same)}}, Aliases: json.RawMessage(`{"all":{}}`)}
 			plan := &plan.Plan{Indices: []plan.Index{{Name: "a", Source: x, Entry: plan.Entry{Naming: plan.Naming{Index: "a"}, Shards: 2}}}}
-			e := &Evaluator{Target: on, Version: opensearch2, Existing: c.existing, Indices: &creation.Indices{Cluster: objects.DryRunCluster{Target: on, Blind: true}, Version: opensearch2, Log: quiet()}}
+			e := &Evaluator{Target: on, Version: opensearch2, Existing: c.existing, Own: c.own, Indices: &creation.Indices{Cluster: objects.DryRunCluster{Target: on, Blind: true}, Version: opensearch2, Log: quiet()}}
 			r := &Report{}
 			if err := e.preview(t.Context(), plan, r); err != nil {
 				t.Fatal(err)
