@@ -171,12 +171,14 @@ func showStored(ctx context.Context, call *config.Call, o config.ShowStatus) (er
 	}
 }
 
-func ended(r status.Report) bool { return r.Migration != nil && r.Migration.Complete }
+func ended(r status.Report) bool {
+	return r.Migration != nil && (r.Migration.Complete || r.Migration.Undone)
+}
 
 // outcome returns the end of a status that was shown: what went wrong so far, else whether it is complete.
 func outcome(r status.Report, exitStatus bool) error {
 	code := exit.OfMigration(r.Migration, true)
-	if code == exit.OK && exitStatus && !ended(r) {
+	if code == exit.OK && exitStatus && (!ended(r) || r.Migration.Undone) {
 		code = exit.NotYet
 	}
 	return exit.With(code, nil)
@@ -226,6 +228,8 @@ func printStatus(to io.Writer, r status.Report, shards bool) {
 		fmt.Fprintln(w, report.CutoverText(*m.Cutover))
 	}
 	switch {
+	case m.Undone:
+		fmt.Fprintln(w, "rfsctl undo has removed what the session created: rfsctl cleanup --force removes its records")
 	case m.Following && m.Rounds == nil:
 		fmt.Fprintln(w, "do not write to the target: rounds may still change it")
 	case m.SafeFrom == nil:

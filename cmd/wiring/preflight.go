@@ -47,6 +47,7 @@ func Preflight(ctx context.Context, o Options, ask config.Planning, log *slog.Lo
 		Target: preflight.Offline{}, Version: preflight.VersionOf(ask.Version), Repo: counted, Existing: o.existing, Only: only, Documents: ask.Documents,
 		Needs: preflight.Needs{BulkBytes: int64(o.bulkBytes), Tolerance: o.skewTolerance(), Session: o.Session, Now: time.Now},
 	}
+	undone := false
 	indices := &creation.Indices{Rules: o.rules, Overrides: o.overrides, Log: log, AllowSource: o.allowSource}
 	if o.Target.URL != "" && only.NeedTarget() {
 		client, err := target.New(ctx, o.Target)
@@ -58,7 +59,8 @@ func Preflight(ctx context.Context, o Options, ask config.Planning, log *slog.Lo
 			return nil, err
 		}
 		e.Target, indices.UUIDs = client, client
-		if e.Own, err = o.ownTargets(ctx); err != nil {
+		e.Own, err = o.ownTargets(ctx)
+		if undone = errors.Is(err, session.ErrUndone); err != nil && !undone {
 			log.Warn("whether the session exists is not known", "session", o.SessionOrDefault(), "reason", fault.Text(err))
 		}
 	}
@@ -67,13 +69,17 @@ func Preflight(ctx context.Context, o Options, ask config.Planning, log *slog.Lo
 	indices.Cluster, indices.Version, indices.Requester, indices.Globals = dry, e.Version, e.Target, e.Globals
 	e.Indices = indices
 	r, err := e.Evaluate(ctx, p)
+	if err == nil && undone {
+		r.Stops = append(r.Stops, fault.Text(session.ErrUndone))
+	}
 	if err == nil && e.Own != nil {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("the session %s exists and has %d target indices: rfsd migrate with the same options continues it, and rfsctl status shows it", o.SessionOrDefault(), len(e.Own)))
 	}
 	return r, err
 }
 
-// ownTargets returns the target indices that the session of the options has recorded, with their UUIDs; nil if it does not exist.
+// ownTargets returns the target indices that the session of the options has recorded, with their UUIDs; nil if it does not exist. It
+// returns session.ErrUndone if it was undone.
 func (o Options) ownTargets(ctx context.Context) (own map[string]string, err error) {
 	var store cms.Store
 	var shut func() error
@@ -91,6 +97,9 @@ func (o Options) ownTargets(ctx context.Context) (own map[string]string, err err
 		}
 		return nil, err
 	}
-	own, err = session.EntriesOf(o.StateIn(store)).Targets(ctx)
+	c := o.StateIn(store)
+	if err = session.IdentityOf(c).CheckUndone(ctx); err == nil {
+		own, err = session.EntriesOf(c).Targets(ctx)
+	}
 	return own, errors.Join(err, shut())
 }

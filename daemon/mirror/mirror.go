@@ -37,6 +37,8 @@ type header struct {
 	Intent     progress.Intent `json:"intent"`
 	Repository string          `json:"repository,omitempty"`
 	Snapshot   string          `json:"snapshot,omitempty"`
+	Followed   bool            `json:"followed,omitempty"`
+	Undone     bool            `json:"undone,omitempty"`
 	Items      int             `json:"items"`
 	Indices    int             `json:"indices"`
 	Phases     int             `json:"phases"`
@@ -97,7 +99,7 @@ func Pack(r *progress.Reading) ([]byte, error) {
 
 func write(to *json.Encoder, r *progress.Reading) error {
 	h := header{
-		At: r.At.UnixMilli(), Kind: r.Kind, Session: r.Session, Seeded: r.Seeded, Intent: r.Intent, Repository: r.Repository, Snapshot: r.Snapshot,
+		At: r.At.UnixMilli(), Kind: r.Kind, Session: r.Session, Seeded: r.Seeded, Intent: r.Intent, Repository: r.Repository, Snapshot: r.Snapshot, Followed: r.Followed, Undone: r.Undone,
 		Items: len(r.Items), Indices: len(r.Indices), Phases: len(r.Phases), Redriven: len(r.Redriven),
 	}
 	if len(r.Rounds.Rounds) > 0 {
@@ -162,7 +164,8 @@ func unpack(packed []byte) (*progress.Reading, error) {
 		rows += n
 	}
 	r := &progress.Reading{
-		At: time.UnixMilli(h.At), Kind: h.Kind, Session: h.Session, Seeded: h.Seeded, Intent: h.Intent, Repository: h.Repository, Snapshot: h.Snapshot,
+		At: time.UnixMilli(h.At), Kind: h.Kind, Session: h.Session, Seeded: h.Seeded, Intent: h.Intent, Repository: h.Repository, Snapshot: h.Snapshot, Followed: h.Followed,
+		Undone: h.Undone,
 	}
 	if h.Rounds != nil && h.Cutover != nil {
 		r.Rounds, r.Cutover = *h.Rounds, *h.Cutover

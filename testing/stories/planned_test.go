@@ -34,3 +34,27 @@ func TestPlan_KnowsItsSession(t *testing.T) {
 	}
 	plan("a", 0, exists, stops)
 }
+
+// TestUndone_EveryCommandSaysIt undoes a session: no later command reports its result as if it were there.
+func TestUndone_EveryCommandSaysIt(t *testing.T) {
+	w := newWorld(t)
+	migrate := append(append([]string{"migrate"}, w.at("a")...), w.source()...)
+	if r := w.run(kill{}, "rfsd", migrate...); r.code != 0 {
+		t.Fatalf("exit %d:\n%s", r.code, r.output)
+	}
+	for _, c := range []struct {
+		name string
+		args []string
+		code int
+		says string
+	}{
+		{"rfsctl", append([]string{"undo", "--yes"}, w.at("a")...), 0, "removed"},
+		{"rfsctl", append([]string{"status", "--exit-status"}, w.at("a")...), 4, "undone"},
+		{"rfsd", migrate, 1, "removed by `rfsctl undo`"},
+		{"rfsd", append(append([]string{"plan"}, w.at("a")...), w.source()...), 7, "removed by `rfsctl undo`"},
+	} {
+		if r := w.run(kill{}, c.name, c.args...); r.code != c.code || !strings.Contains(r.output, c.says) || strings.Contains(r.output, "safe to write") || strings.Contains(r.output, "the session a exists") {
+			t.Errorf("%s %s: exit %d:\n%s", c.name, c.args[0], r.code, r.output)
+		}
+	}
+}

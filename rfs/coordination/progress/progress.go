@@ -33,6 +33,8 @@ type Migration struct {
 	Foreign []string `json:"foreign_documents,omitempty"`
 	// Following means that rounds may still change what the session sent: others must not write to the target, and SafeFrom is absent.
 	Following bool `json:"following,omitempty"`
+	// Undone means that what the session created was removed, or is being removed, by rfsctl undo.
+	Undone bool `json:"undone,omitempty"`
 	// Rounds are the snapshots of a cluster that is followed from this session on; absent when it is not followed.
 	Rounds *Following `json:"rounds,omitempty"`
 	// Lag is the delay of the target of a followed session behind the source at ReadAt, in seconds: the age of the last snapshot that

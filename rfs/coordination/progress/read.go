@@ -25,7 +25,7 @@ const maxExamples = 5
 func (r *Reading) Sum() (*Migration, []cms.Item) {
 	x := &reader{
 		m: &Migration{
-			Repository: r.Repository, Snapshot: r.Snapshot, ReadAt: r.At.UTC(), Intent: r.Intent,
+			Repository: r.Repository, Snapshot: r.Snapshot, ReadAt: r.At.UTC(), Intent: r.Intent, Undone: r.Undone,
 		},
 		now: r.At, indices: map[string]*index{}, reasons: map[string]*Failure{},
 	}

@@ -19,6 +19,7 @@ type Reading struct {
 	Seeded               bool      // for other kinds: every item exists
 	Intent               Intent
 	Followed             bool         // the session belongs to a cluster that is followed
+	Undone               bool         // what it created was removed
 	Repository, Snapshot string       // "" before the migration has started
 	Indices, Phases      []cms.Record // their records; for other kinds, Phases has the records of the kind
 	Redriven             []cms.Record // of each place with re-driven documents
@@ -50,11 +51,11 @@ func ReadStore(ctx context.Context, c *cms.Coordinator) (*Reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := session.IdentityOf(c).Settings(ctx)
+	s, undone, err := session.IdentityOf(c).Head(ctx)
 	if err != nil && !errors.Is(err, cms.ErrNotFound) { // without settings the migration has not started
 		return nil, err
 	}
-	r.Repository, r.Snapshot, r.Followed = s["repository"], s["snapshot"], s["follow"] != ""
+	r.Repository, r.Snapshot, r.Followed, r.Undone = s["repository"], s["snapshot"], s["follow"] != "", undone
 	if r.Indices, err = records(ctx, c, "index"); err != nil {
 		return nil, err
 	}

@@ -28,6 +28,7 @@ const (
 	StateSilent   = "no report"            // leases are held, but no worker has reported lately: their processes may have ended
 	StateComplete = "complete"             // every phase has ended, no item is open, and nothing was lost
 	StateLosses   = "complete with losses" // every phase has ended and no item is open, but documents, shards or indices failed
+	StateUndone   = "undone"               // what the session created was removed, or is being removed
 )
 
 // silentAfter is the time without a report after which a View shows that workers are silent although they hold leases. Workers report every
@@ -36,7 +37,7 @@ const silentAfter = 30 * time.Second
 
 // View is an observer's view of a session at one time, for rfsd migrate, rfsctl status, the API, the page and the metrics.
 type View struct {
-	State string `json:"state"` // unknown, working, waiting, paused, no report, complete, complete with losses
+	State string `json:"state"` // unknown, working, waiting, paused, no report, complete, complete with losses, undone
 	// GivenUp are failed items, indices and phases, which do not become complete by themselves.
 	GivenUp int64 `json:"given_up"`
 	// GivenUpNames name the shards, indices and phases of GivenUp; at most three.
@@ -65,8 +66,8 @@ type View struct {
 	Uncounted    int64 `json:"shards_uncounted,omitempty"`
 }
 
-// Ended reports whether every phase has ended and no item is open.
-func (v View) Ended() bool { return v.State == StateComplete || v.State == StateLosses }
+// Ended reports whether every phase has ended and no item is open, or the session was undone.
+func (v View) Ended() bool { return v.State == StateComplete || v.State == StateLosses || v.State == StateUndone }
 
 // View returns the view at a time of the monotonic clock. s is the session as last read, or nil; the samples of the Measure must cover the
 // whole session.
@@ -106,7 +107,7 @@ func (m *Measure) View(now time.Duration, s *Migration) View {
 		v.Quiet = 0
 	}
 	switch v.State {
-	case StatePaused, StateSilent, StateComplete, StateLosses:
+	case StatePaused, StateSilent, StateComplete, StateLosses, StateUndone:
 		v.Left = nil
 	case StateWaiting: // until the next worker comes, which may be immediately
 		if now-m.grown >= quietAfter+m.Lag || len(m.points) < 2 {
@@ -171,6 +172,8 @@ func (m *Migration) phase() Phase {
 func (m *Migration) state(running int64) string {
 	p := m.phase()
 	switch {
+	case m.Undone:
+		return StateUndone
 	case m.Complete && (len(m.Failures) > 0 || m.Totals.Failed > 0 || m.Totals.ShardsFailed > 0):
 		return StateLosses
 	case m.Complete:

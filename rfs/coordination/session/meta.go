@@ -141,14 +141,20 @@ func conflicts(was, is map[string]string) []string {
 
 func difference(key, was, is string) string { return fmt.Sprintf("%s was %q, is %q", key, was, is) }
 
-// Settings returns the settings with which the session started, or ErrNotFound.
-func (s Identity) Settings(ctx context.Context) (map[string]string, error) {
+// Head returns the settings of the session, and whether it was undone; it returns ErrNotFound without one.
+func (s Identity) Head(ctx context.Context) (settings map[string]string, undone bool, err error) {
 	r, err := s.leases.Record(ctx, kindMeta)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	m, err := decodeMeta(r)
-	return m.Settings, err
+	return m.Settings, r.State == stateUndo, err
+}
+
+// Settings returns the settings with which the session started, or ErrNotFound.
+func (s Identity) Settings(ctx context.Context) (map[string]string, error) {
+	settings, _, err := s.Head(ctx)
+	return settings, err
 }
 
 // Read returns the identity of the session, or ErrNotFound.

@@ -46,7 +46,8 @@ type Migration struct {
 	doneBefore bool // the session was complete when this process started
 }
 
-// Run performs all phases until no work is left. It returns the summary whenever the coordination store can be read, even with an error.
+// Run performs all phases until no work is left. It returns the summary whenever the coordination store can be read, even with an error,
+// unless the session was undone.
 func (m *Migration) Run(ctx context.Context) (*summary.Summary, error) {
 	m.paused, m.freed, m.sizes = map[string]string{}, make(chan struct{}), map[string][]int64{}
 	m.ahead = shards.NewAhead(&m.Shards)
@@ -55,6 +56,9 @@ func (m *Migration) Run(ctx context.Context) (*summary.Summary, error) {
 	}
 	m.outage, m.store = m.newOutage(), m.newOutage()
 	err := Interrupted(ctx, m.toTheEnd(ctx))
+	if errors.Is(err, session.ErrUndone) {
+		return nil, err
+	}
 	// Return the summary even if the run was interrupted.
 	sum, serr := summary.Of(context.WithoutCancel(ctx), m.Session)
 	if serr != nil {
