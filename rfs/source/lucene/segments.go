@@ -41,6 +41,8 @@ type commitInfo struct {
 	version  string // Lucene that wrote the commit; "" before 5.3
 	userData map[string]string
 	segments []segmentEntry
+	counted  int // offset of the number of segments in the file
+	listed   int // offset after the last segment
 }
 
 // segmentEntry is the entry of one segment in a commit.
@@ -48,6 +50,7 @@ type segmentEntry struct {
 	name          string
 	id            string // "" when the format has none
 	codec         string // name of the codec; informational, files are dispatched by their own headers
+	at            int    // offset of delGen in the file
 	delGen        int64
 	delCount      int32
 	fieldInfosGen int64
@@ -106,6 +109,7 @@ func parseSegments(name string, b []byte) (*commitInfo, error) {
 	} else {
 		in.I32()
 	}
+	c.counted = in.Pos()
 	n := in.Count32(1 + 1 + 8 + 4)
 	if f >= 6 && n > 0 {
 		readVIntVersion(in)
@@ -114,6 +118,7 @@ func parseSegments(name string, b []byte) (*commitInfo, error) {
 	for i := 0; i < n && in.Err() == nil; i++ {
 		c.segments = append(c.segments, readSegmentEntry(in, f))
 	}
+	c.listed = in.Pos()
 	c.userData = in.Map(f < 5)
 	return c, checkEntries(in, c, f)
 }
@@ -162,6 +167,7 @@ func readSegmentEntry(in *codec.Input, f int32) segmentEntry {
 		}
 	}
 	s.codec = in.String()
+	s.at = in.Pos()
 	s.delGen = in.I64()
 	s.delCount = in.I32()
 	if f >= 1 {

@@ -61,7 +61,7 @@ func (v *Values) terms(ctx context.Context, name string, most int64) (*Text, err
 	d := v.dictionaries[suffix]
 	if d == nil {
 		var err error
-		if d, err = v.dictionary(ctx, format, suffix); err != nil {
+		if d, err = v.dictionary(ctx, format, suffix, true); err != nil {
 			return nil, err
 		}
 		if v.dictionaries == nil {
@@ -76,15 +76,17 @@ func (v *Values) terms(ctx context.Context, name string, most int64) (*Text, err
 	return &Text{name, terms}, nil
 }
 
-// dictionary opens the files that the fields of a format and suffix share.
-func (v *Values) dictionary(ctx context.Context, format, suffix string) (*postings.Dictionary, error) {
+// dictionary opens the files that the fields of a format and suffix share, and verifies them: all, or else the ones that hold the terms.
+func (v *Values) dictionary(ctx context.Context, format, suffix string, all bool) (*postings.Dictionary, error) {
 	open := func(ext string) (postings.Data, error) {
 		s, err := v.seg.files.core("_" + suffix + ext)
 		if err != nil {
 			return nil, err
 		}
-		if err := s.verify(ctx); err != nil {
-			return nil, err
+		if all || ext != ".doc" && ext != ".pos" {
+			if err := s.verify(ctx); err != nil {
+				return nil, err
+			}
 		}
 		return postingsFile{s}, nil
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/source/lucene/codec"
 	"github.com/rfsd/rfsd/rfs/source/lzf"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/smile"
@@ -171,8 +172,14 @@ func inBlob(name string, err error) error {
 	if errors.As(err, &d) && d.Blob == "" {
 		return &fault.Damage{Blob: name, File: d.File, Offset: d.Offset, Err: d.Err}
 	}
-	if errors.Is(err, fault.ErrCorrupt) {
+	var parsing *codec.Error
+	switch {
+	case errors.As(err, &parsing):
+		return &fault.Damage{Blob: name, Offset: parsing.Off, Err: err}
+	case errors.Is(err, fault.ErrCorrupt):
 		return err
+	case errors.Is(err, fault.ErrUnsupported):
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	return &fault.Damage{Blob: name, Offset: -1, Err: err}
 }

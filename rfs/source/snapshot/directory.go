@@ -46,7 +46,7 @@ func (d *directory) Open(name string) (lucene.File, error) {
 	return f, nil
 }
 
-// file is a Lucene file in zero (virtual), one or several blobs.
+// file is a Lucene file in zero (virtual or added), one or several blobs.
 type file struct {
 	File
 	shard *Shard
@@ -72,7 +72,7 @@ func (f *file) Adler() (uint32, bool) {
 
 // Locate returns the blob that holds a byte, and the byte's offset in it.
 func (f *file) Locate(off int64) (string, int64) {
-	if f.Contents != nil {
+	if f.Contents != nil || f.added != nil {
 		return f.shard.Manifest, -1
 	}
 	part, at, _ := f.part(off)
@@ -114,6 +114,10 @@ func (f *file) ReadAt(ctx context.Context, p []byte, off int64) error {
 		copy(p, f.Contents[off:])
 		return nil
 	}
+	if f.added != nil {
+		_, err := f.added.ReadAt(p, off)
+		return err
+	}
 	if len(p) == 0 {
 		return nil
 	}
@@ -135,6 +139,9 @@ func (f *file) Stream(ctx context.Context, off, n int64) (io.ReadCloser, error) 
 	}
 	if f.Contents != nil {
 		return io.NopCloser(bytes.NewReader(f.Contents[off : off+n])), nil
+	}
+	if f.added != nil {
+		return io.NopCloser(io.NewSectionReader(f.added, off, n)), nil
 	}
 	return &stream{ctx: ctx, f: f, off: off, left: n}, nil
 }

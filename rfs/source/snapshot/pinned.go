@@ -4,14 +4,12 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
-	"github.com/rfsd/rfsd/rfs/source/lucene/codec"
 )
 
 /*
@@ -27,8 +25,6 @@ translog alone, which a cluster replays when it restores:
 	<base>/<index uuid>/<shard>/translog/metadata/metadata__<term>__<generation>__<ms>__<node>__…__<version>
 	<base>/<index uuid>/<shard>/translog/data/<term>/translog-<generation>.ckp and .tlog
 
-The metadata is: header "md", i64 term, i64 generation, i64 least generation, map generation → term, footer. A checkpoint is: header
-"ckp", i64 offset, i32 operations, i64 generation, i64 least and i64 greatest sequence number, …, footer. Longs are little-endian.
 */
 
 // Pinned locates the shards of an index in a snapshot that pins a point in time of a remote store.
@@ -74,8 +70,8 @@ func (s *Snapshot) pinnedAt(x *Index, blob string) (*Pinned, error) {
 	return p, nil
 }
 
-// openPinned finds the files of a shard at the pinned point in time, and proves that no operation is only in the translog. Errors:
-// fault.ErrUnsupported if one is, or if the remote store is not available; fault.ErrCorrupt.
+// openPinned finds the files of a shard at the pinned point in time, and applies the operations that are only in the translog. Errors:
+// fault.ErrUnsupported if the remote store is not available, or the translog too long; fault.ErrCorrupt.
 func (s *Shard) openPinned(ctx context.Context, p Pinned) error {
 	s.Shallow = true
 	doc := &shallow{IndexUUID: p.IndexUUID, Repository: p.Segments, PathType: p.PathType, Algorithm: p.Algorithm}
@@ -101,12 +97,35 @@ func (s *Shard) openPinned(ctx context.Context, p Pinned) error {
 	if err != nil {
 		return inBlob(s.Manifest, err)
 	}
-	searchable, err := strconv.ParseInt(data["max_seq_no"], 10, 64)
-	if err != nil {
-		return fault.Corrupt(s.Manifest, image.Physical, -1, "the commit has the greatest sequence number %q", data["max_seq_no"])
+	checkpoint, err := strconv.ParseInt(data["local_checkpoint"], 10, 64)
+	if err != nil || checkpoint < -1 || data["max_seq_no"] != data["local_checkpoint"] {
+		return fault.Corrupt(s.Manifest, image.Physical, -1, "the commit has the local checkpoint %q and the greatest sequence number %q", data["local_checkpoint"], data["max_seq_no"])
 	}
-	translog := &Shard{Index: s.Index, Number: s.Number, repo: from}
-	return translog.nothingBeyond(ctx, p, searchable)
+	translog := &replay{Shard: Shard{Index: s.Index, Number: s.Number, repo: from}, after: checkpoint, uuid: data["translog_uuid"]}
+	operations, top, err := translog.read(ctx, p)
+	if err != nil || top == checkpoint {
+		return err
+	}
+	return s.apply(ctx, operations, top)
+}
+
+// apply replaces the files of a commit by the ones with operations. The new files are in memory.
+func (s *Shard) apply(ctx context.Context, operations []lucene.Operation, top int64) error {
+	added, err := lucene.Apply(ctx, s.Directory(), operations, top)
+	if err != nil {
+		return s.Blame(err)
+	}
+	for _, a := range added {
+		f := File{Blob: "v__" + a.Name, Name: a.Name, Length: a.Size, Checksum: strconv.FormatUint(uint64(a.Sum), 36), added: a}
+		if k := slices.IndexFunc(s.Files, func(f File) bool { return f.Name == a.Name }); k >= 0 {
+			s.TotalBytes -= s.Files[k].Length
+			s.Files[k] = f
+		} else {
+			s.Files = append(s.Files, f)
+		}
+		s.TotalBytes += a.Size
+	}
+	return nil
 }
 
 // findPinned returns the store that holds the shard, and the name of the newest metadata blob at a point in time.
@@ -173,101 +192,4 @@ func inverted(folder, name string, part int) (int64, error) {
 		return 0, fault.Corrupt(folder+name, "", -1, "its name has %q where a number is", parts[part])
 	}
 	return math.MaxInt64 - n, nil
-}
-
-// maxGenerations bounds the generations of a translog; a cluster keeps a thousand by default.
-const maxGenerations = 1 << 16
-
-// nothingBeyond returns fault.ErrUnsupported if the translog has operations beyond a sequence number, which no refresh had made searchable
-// when the snapshot was taken.
-func (s *Shard) nothingBeyond(ctx context.Context, p Pinned, searchable int64) error {
-	store, name, err := s.findPinned(ctx, &shallow{IndexUUID: p.IndexUUID, Repository: p.Translog, PathType: p.PathType, Algorithm: p.Algorithm}, "translog", p.Millis)
-	if err != nil {
-		return err
-	}
-	blob := store.folder("metadata") + "/" + name
-	var generations map[string]string
-	if _, err := readDecoded(ctx, store, blob, maxMetadata, func(b []byte) (err error) {
-		if generations, err = parseTranslog(b); err != nil {
-			err = inBlob(blob, err)
-		}
-		return err
-	}); err != nil {
-		return err
-	}
-	for generation, term := range generations {
-		if !isNumber(generation) || !isNumber(term) {
-			return fault.Corrupt(blob, "", -1, "generation %q of term %q", generation, term)
-		}
-		checkpoint := path.Join(store.folder("data"), term, "translog-"+generation+".ckp")
-		var greatest int64
-		_, err := readDecoded(ctx, store, checkpoint, maxMetadata, func(b []byte) (err error) {
-			if greatest, err = parseCheckpoint(b); err != nil {
-				err = inBlob(checkpoint, err)
-			}
-			return err
-		})
-		switch {
-		case missing(err):
-			return fmt.Errorf("index %s shard %d: whether the translog holds documents that were not searchable yet is unknown: its checkpoint %s is missing, or kept in the metadata of an object; take a full snapshot (remote_store_index_shallow_copy: false): %w",
-				s.Index, s.Number, checkpoint, fault.ErrUnsupported)
-		case err != nil:
-			return err
-		case greatest > searchable:
-			return fmt.Errorf("index %s shard %d: operations %d to %d were not searchable when the snapshot was taken, and are in the translog of the remote store alone (%s); stop writing, refresh the index (POST /%s/_refresh), and take another snapshot, or a full one (remote_store_index_shallow_copy: false): %w",
-				s.Index, s.Number, searchable+1, greatest, checkpoint, s.Index, fault.ErrUnsupported)
-		}
-	}
-	return nil
-}
-
-func isNumber(text string) bool {
-	n, err := strconv.ParseInt(text, 10, 64)
-	return err == nil && n >= 0 && strconv.FormatInt(n, 10) == text
-}
-
-// parseTranslog returns the generations of a translog and their terms.
-func parseTranslog(b []byte) (map[string]string, error) {
-	in, err := summed(b, "md", 1, 1)
-	if err != nil {
-		return nil, err
-	}
-	in.Take(3 * 8)
-	n := in.Count(2)
-	if n > maxGenerations {
-		in.Fail("%d generations", n)
-	}
-	all := map[string]string{}
-	for range n {
-		generation, term := in.String(), in.String()
-		if in.Err() != nil {
-			break
-		}
-		all[generation] = term
-	}
-	return all, in.Err()
-}
-
-// parseCheckpoint returns the greatest sequence number of a generation; negative if it has no operation.
-func parseCheckpoint(b []byte) (int64, error) {
-	in, err := summed(b, "ckp", 4, 5)
-	if err != nil {
-		return 0, err
-	}
-	in.Take(8 + 4 + 8 + 8)
-	return in.I64(), in.Err()
-}
-
-// summed returns the body after the header of a blob, after verifying its checksum; longs in the body are little-endian.
-func summed(b []byte, name string, least, most int32) (*codec.Input, error) {
-	body, err := checkedBody(b)
-	if err != nil {
-		return nil, err
-	}
-	in := codec.NewInput(body)
-	if h := in.Header(); in.Err() == nil && (h.Codec != name || h.Version < least || h.Version > most) {
-		return nil, fmt.Errorf("codec %q version %d where %s %d to %d is expected: %w", h.Codec, h.Version, name, least, most, fault.ErrUnsupported)
-	}
-	in.SetLittleEndian(true)
-	return in, in.Err()
 }

@@ -1,7 +1,6 @@
 package snapshot
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -14,9 +13,12 @@ import (
 )
 
 // pinnedRepository returns the real repository whose snapshots pin a remote store in the same place, segments and translog.
-func pinnedRepository(t testing.TB) memory {
+func pinnedRepository(t testing.TB) memory { return fixture(t, "os2.19.4-pinned") }
+
+// fixture returns a repository of testing/fixtures.
+func fixture(t testing.TB, name string) memory {
 	t.Helper()
-	dir, m := "../../../testing/fixtures/os2.19.4-pinned", memory{}
+	dir, m := "../../../testing/fixtures/"+name, memory{}
 	err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
@@ -115,28 +117,6 @@ func TestPinned_WithoutTheRemoteStoreIsRefusedWithWhatToDo(t *testing.T) {
 	}
 }
 
-// TestPinned_OperationsInTheTranslogAloneAreNeverLeftOut: a shard whose translog has more than its segments is refused.
-func TestPinned_OperationsInTheTranslogAloneAreNeverLeftOut(t *testing.T) {
-	m := pinnedRepository(t)
-	eachShard(t, m, func(loc Locator, n int) {
-		s := &Shard{Index: loc.IndexName, Number: n, repo: m}
-		err := s.nothingBeyond(t.Context(), *loc.Pinned, 3)
-		if !errors.Is(err, fault.ErrUnsupported) || !strings.Contains(err.Error(), "operations 4 to ") || !strings.Contains(err.Error(), "POST /remote/_refresh") {
-			t.Errorf("%s shard %d: %v", loc.SnapshotName, n, err)
-		}
-		lacking := memory{}
-		for name, b := range m {
-			if !strings.HasSuffix(name, ".ckp") {
-				lacking[name] = b
-			}
-		}
-		s.repo = lacking
-		if err := s.nothingBeyond(t.Context(), *loc.Pinned, math.MaxInt64); !errors.Is(err, fault.ErrUnsupported) || !strings.Contains(err.Error(), ".ckp is missing") {
-			t.Errorf("%s shard %d without checkpoints: %v", loc.SnapshotName, n, err)
-		}
-	})
-}
-
 func TestNewestAt(t *testing.T) {
 	name := func(term, generation, at int64) string {
 		return fmt.Sprintf("metadata__%019d__%019d__%019d__%019d__-7__%019d__1", math.MaxInt64-term, math.MaxInt64-generation, math.MaxInt64-1, math.MaxInt64-1, math.MaxInt64-at)
@@ -156,42 +136,4 @@ func TestNewestAt(t *testing.T) {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
-}
-
-func TestEveryChangedByteOfTheTranslogIsDamage(t *testing.T) {
-	for name, b := range pinnedRepository(t) {
-		parse := func(b []byte) error { _, err := parseTranslog(b); return err }
-		switch {
-		case strings.HasSuffix(name, ".ckp"):
-			parse = func(b []byte) error { _, err := parseCheckpoint(b); return err }
-		case !strings.Contains(name, "/translog/metadata/"):
-			continue
-		}
-		if err := parse(b); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		for i := range b {
-			changed := bytes.Clone(b)
-			changed[i] ^= 0x20
-			if err := parse(changed); !errors.Is(err, fault.ErrCorrupt) {
-				t.Errorf("%s: byte %d changed: %v", name, i, err)
-			}
-			if err := parse(b[:i]); !errors.Is(err, fault.ErrCorrupt) {
-				t.Errorf("%s: cut at %d: %v", name, i, err)
-			}
-		}
-	}
-}
-
-func FuzzTranslog(f *testing.F) {
-	for name, b := range pinnedRepository(f) {
-		if strings.HasSuffix(name, ".ckp") || strings.Contains(name, "/translog/metadata/") {
-			f.Add(b)
-		}
-	}
-	f.Fuzz(func(_ *testing.T, b []byte) {
-		b = resealed(b)
-		_, _ = parseTranslog(b)
-		_, _ = parseCheckpoint(b)
-	})
 }

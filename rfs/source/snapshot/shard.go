@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/source/lucene"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
@@ -37,13 +38,15 @@ type Shard struct {
 
 // File is one Lucene file of a shard and the blob or blobs that hold it.
 type File struct {
-	Blob     string // name below the shard's folder; "v__…" has no blob, its bytes are in Contents
+	Blob     string // name below the shard's folder; "v__…" has no blob
 	Name     string // Lucene's own name
 	Length   int64  // bytes
 	Checksum string // in base 36, CRC-32 of the Lucene footer, or if Legacy Adler-32 of the whole file; "" when not recorded
 	Legacy   bool   // the file is of Lucene before 4.8, or listed by Elasticsearch before 1.3
 	PartSize int64  // bytes per part; 0 if the file is one blob
 	Contents []byte // the whole file if it is in the manifest
+
+	added *lucene.Added // the whole file if operations of a translog were applied
 }
 
 // Virtual reports whether the file has no blob.

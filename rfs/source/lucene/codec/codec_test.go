@@ -27,7 +27,7 @@ func TestByteOrderFollowsFromTheCodecName(t *testing.T) {
 
 func TestHeadersAndFootersAreChecked(t *testing.T) {
 	var b []byte
-	b = binary.BigEndian.AppendUint32(b, headerMagic)
+	b = binary.BigEndian.AppendUint32(b, HeaderMagic)
 	b = append(b, 4)
 	b = append(b, "Some"...)
 	b = binary.BigEndian.AppendUint32(b, 3)
@@ -35,7 +35,7 @@ func TestHeadersAndFootersAreChecked(t *testing.T) {
 	b = append(b, 2, '1', 'z')
 	n := len(b)
 	b = append(b, "content"...)
-	b = binary.BigEndian.AppendUint32(b, footerMagic)
+	b = binary.BigEndian.AppendUint32(b, FooterMagic)
 	b = binary.BigEndian.AppendUint32(b, 0)
 	b = binary.BigEndian.AppendUint64(b, uint64(crc32.ChecksumIEEE(b)))
 	in := NewInput(b)

@@ -16,8 +16,9 @@ Header and footer of a Lucene file. Both are big-endian in every version.
 	                                                                      Lucene 4.8 and later
 */
 const (
-	headerMagic = 0x3FD76C17
-	footerMagic = 0xC02893E8
+	// HeaderMagic starts a header, FooterMagic a footer.
+	HeaderMagic = 0x3FD76C17
+	FooterMagic = 0xC02893E8
 
 	// FooterLen is the length of a footer in bytes.
 	FooterLen = 16
@@ -108,7 +109,7 @@ func WantsFooter(file []byte) bool {
 func (in *Input) Header() Header {
 	le := in.le
 	in.le = false
-	if m := uint32(in.I32()); in.err == nil && m != headerMagic {
+	if m := uint32(in.I32()); in.err == nil && m != HeaderMagic {
 		in.pos -= 4
 		in.Fail("not a Lucene header: it starts with %08x", m)
 	}
@@ -154,7 +155,7 @@ func ParseFooter(p []byte, off int64) (uint32, error) {
 	switch {
 	case len(p) != FooterLen:
 		return 0, Errorf(off, "footer of %d bytes", len(p))
-	case binary.BigEndian.Uint32(p) != footerMagic:
+	case binary.BigEndian.Uint32(p) != FooterMagic:
 		return 0, Errorf(off, "no footer: %08x", binary.BigEndian.Uint32(p))
 	case binary.BigEndian.Uint32(p[4:]) != 0:
 		return 0, Errorf(off+4, "unknown checksum algorithm %d", binary.BigEndian.Uint32(p[4:]))
@@ -168,7 +169,7 @@ func ParseFooter(p []byte, off int64) (uint32, error) {
 
 // HasFooter reports whether a file ends with something that starts like a footer.
 func HasFooter(file []byte) bool {
-	return len(file) >= FooterLen && binary.BigEndian.Uint32(file[len(file)-FooterLen:]) == footerMagic
+	return len(file) >= FooterLen && binary.BigEndian.Uint32(file[len(file)-FooterLen:]) == FooterMagic
 }
 
 // Base36 returns a generation in the form of file names and suffixes.
