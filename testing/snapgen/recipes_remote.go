@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -25,6 +27,9 @@ func remoteRecipes() []recipe {
 		}, recipe{
 			name: v + "-pinned", holds: "snapshots that pin a moment of a remote store which shares the repository, with its translog",
 			make: func(ctx context.Context, l *lab) error { return l.pinned(ctx, v) },
+		}, recipe{
+			name: v + "-translog", holds: "snapshots that pin a moment of a remote store while the last operations are in its translog alone",
+			make: func(ctx context.Context, l *lab) error { return l.unrefreshed(ctx, v) },
 		})
 	}
 	return all
@@ -48,6 +53,14 @@ func (l *lab) shallow(ctx context.Context, version string, opts ...cluster.Optio
 
 // pinned is like shallow, with snapshots that pin a timestamp and list no shards (shallow v2). The translog is in the repository, too.
 func (l *lab) pinned(ctx context.Context, version string) error {
+	if err := l.bootPinning(ctx, version); err != nil {
+		return err
+	}
+	return l.twoSnapshots(ctx, l.takeAll)
+}
+
+// bootPinning boots a node whose snapshots pin a timestamp of a remote store in the repository.
+func (l *lab) bootPinning(ctx context.Context, version string) error {
 	scratch, err := l.scratchRepo()
 	if err != nil {
 		return err
@@ -56,10 +69,65 @@ func (l *lab) pinned(ctx context.Context, version string) error {
 	if err := l.boot(ctx, version, opts...); err != nil {
 		return err
 	}
-	if err := l.register(ctx, map[string]any{"remote_store_index_shallow_copy": true, "shallow_snapshot_v2": true}); err != nil {
+	return l.register(ctx, map[string]any{"remote_store_index_shallow_copy": true, "shallow_snapshot_v2": true})
+}
+
+// unrefreshed takes two snapshots of indices that nothing refreshes: each is followed by what a refresh makes searchable then. The index
+// "living" has inserts, updates, deletions and routed and nested documents after its segments, "fresh" has no segments before the first
+// snapshot.
+func (l *lab) unrefreshed(ctx context.Context, version string) error {
+	if err := l.bootPinning(ctx, version); err != nil {
 		return err
 	}
-	return l.twoSnapshots(ctx, l.takeAll)
+	const unrefreshed = `"number_of_shards":2,"refresh_interval":"-1"`
+	if err := l.create(ctx, "living", unrefreshed, plain+`,"parts":{"type":"nested","properties":{"who":{"type":"keyword"}}}`); err != nil {
+		return err
+	}
+	if err := l.create(ctx, "fresh", unrefreshed, plain); err != nil {
+		return err
+	}
+	for round, name := range []string{"snap-1", "snap-2"} {
+		var settled, living, fresh body
+		for i := range 60 {
+			n := round*100 + i
+			settled.index(strconv.Itoa(n), parted(n))
+		}
+		if err := l.load(ctx, "living", &settled); err != nil {
+			return err
+		}
+		for i := range 20 {
+			n := round*100 + 60 + i
+			living.index(strconv.Itoa(n), parted(n)).index(strconv.Itoa(n-40), parted(n+1000)).remove(strconv.Itoa(n - 60))
+			living.index("r"+strconv.Itoa(n), parted(n), `"routing":"to-`+strconv.Itoa(i%3)+`"`).index("Ünïcode-😀-"+strconv.Itoa(n), note(n))
+			living.auto(note(n + 5000))
+			fresh.index(strconv.Itoa(n), note(n)).index("again", note(n))
+		}
+		living.remove(strconv.Itoa(round*45)).index("0", parted(round)).remove("r"+strconv.Itoa(round+60), fmt.Sprintf(`"routing":"to-%d"`, round))
+		fresh.remove(strconv.Itoa(round + 70))
+		for index, x := range map[string]*body{"living": &living, "fresh": &fresh} {
+			if err := l.Bulk(ctx, "/"+index+"/_bulk", x.b.Bytes()); err != nil {
+				return err
+			}
+		}
+		if err := l.snapshot(ctx, name, "", "SUCCESS", false); err != nil {
+			return err
+		}
+		if err := l.put(ctx, http.MethodPost, "/_refresh", nil); err != nil {
+			return err
+		}
+		docs, err := l.dump(ctx, "living,fresh")
+		if err != nil {
+			return err
+		}
+		l.truths[name] = docs
+	}
+	return nil
+}
+
+// parted returns a document with up to two nested ones.
+func parted(n int) string {
+	parts := []string{`[]`, `[{"who":"a"}]`, `[{"who":"b"},{"who":"c"}]`}[n%3]
+	return fmt.Sprintf(`{"n":%d,"parts":%s}`, n, parts)
 }
 
 // scratchRepo creates a directory for a repository that is not kept.

@@ -27,7 +27,7 @@ type Operation struct {
 // Apply returns the files by which a commit differs from the commit in dir once the operations are applied, as a cluster does when it
 // recovers a shard: an operation does nothing if the live document with its id has its sequence number or a higher one; otherwise the document
 // is deleted, and written again unless the operation is a deletion. The result is a commit of the same name that states the highest sequence
-// number top, files of live documents for segments with deletions, and a segment at the end for what was written. It is the same whenever
+// number top, files of live documents for segments with deletions, and a segment at the end for written documents. It is the same whenever
 // the commit and the operations are.
 //
 // Each id may have one operation. Apply reads the terms of the field _id of each segment with live documents, and verifies their file. It

@@ -76,7 +76,7 @@ func (v *Values) terms(ctx context.Context, name string, most int64) (*Text, err
 	return &Text{name, terms}, nil
 }
 
-// dictionary opens the files that the fields of a format and suffix share, and verifies them: all, or else the ones that hold the terms.
+// dictionary opens the files that the fields of a format and suffix share, and verifies all of them, or else those with the terms.
 func (v *Values) dictionary(ctx context.Context, format, suffix string, all bool) (*postings.Dictionary, error) {
 	open := func(ext string) (postings.Data, error) {
 		s, err := v.seg.files.core("_" + suffix + ext)

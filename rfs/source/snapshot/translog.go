@@ -166,10 +166,9 @@ func checkSum(in *codec.Input, p []byte) {
 // parseOperation returns fault.ErrUnsupported for unknown types and versions; other errors stay in the input.
 func parseOperation(in *codec.Input) (o operation, err error) {
 	kind := in.U8()
-	version := int32(0)
-	switch want := map[uint8]int32{1: indexVersion, 2: indexVersion, 3: deleteVersion, 4: 0}; kind {
+	switch want := map[uint8]int32{1: indexVersion, 2: indexVersion, 3: deleteVersion}; kind {
 	case 1, 2, 3:
-		if version = in.VInt(); in.Err() == nil && version != want[kind] {
+		if version := in.VInt(); in.Err() == nil && version != want[kind] {
 			return o, fmt.Errorf("an operation of type %d and version %d, %d is read: %w", kind, version, want[kind], fault.ErrUnsupported)
 		}
 	case 4:
