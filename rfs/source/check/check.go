@@ -397,11 +397,11 @@ func (k *checker) data(ctx context.Context, dir lucene.Directory, f snapshot.Fil
 }
 
 // passing are blobs that belong to a repository although no snapshot refers to them.
-var passing = regexp.MustCompile(`^(index\.latest|index|index-\d+|incompatible-snapshots|snapshot_shard_paths/.*)$`)
+var passing = regexp.MustCompile(`^(index\.latest|index|index-\d+|incompatible-snapshots|(snapshot_shard_paths|pinned_timestamps)/.*)$`)
 
 // remoteStore are the folders of a cluster's remote store, which may share the repository: what
 // is in use there only the cluster knows.
-var remoteStore = regexp.MustCompile(`(^|/)\d+/(segments|translog)/(data|metadata|lock_files)/[^/]+$`)
+var remoteStore = regexp.MustCompile(`(^|/)\d+/(segments|translog)/(data(/\d+)?|metadata|lock_files)/[^/]+$`)
 
 // orphans names the blobs that nothing refers to. A shard's newest list with a number for
 // a name is in use where the catalog does not name the list (before Elasticsearch 7.6).

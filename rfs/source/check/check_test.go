@@ -179,6 +179,14 @@ func TestBlobsThatNoSnapshotNeedsAreNamed(t *testing.T) {
 	}
 }
 
+// TestWhatAPinnedSnapshotConsistsOfIsNotCalledUnreferenced: its segments, its translog, and the mark that makes the cluster keep them.
+func TestWhatAPinnedSnapshotConsistsOfIsNotCalledUnreferenced(t *testing.T) {
+	out, err := checked(t, "../../../testing/fixtures/os2.19.4-translog", everything)
+	if err != nil || len(out.Findings) != 0 || out.FilesRead != out.Files {
+		t.Errorf("%v, %d of %d files read: %+v", err, out.FilesRead, out.Files, out.Findings)
+	}
+}
+
 func TestLostMetadataMakesNoBlobUnreferenced(t *testing.T) {
 	dir, blobs := unpack(t, "opensearch-2.19")
 	for _, blob := range blobs {
