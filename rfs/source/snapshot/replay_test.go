@@ -145,6 +145,65 @@ func TestReplay_WhatIsNotCertainIsRefused(t *testing.T) {
 	}
 }
 
+// TestPinned_OperationsThatTheCommitHasDoNothing replays each translog from its start.
+func TestPinned_OperationsThatTheCommitHasDoNothing(t *testing.T) {
+	replays(t, func(name string, m memory, p Pinned, shard int, want []string) {
+		r := &replay{Shard: Shard{Index: "remote", Number: shard, repo: m}, after: -1}
+		operations, top, err := r.read(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for blob := range m {
+			if strings.Contains(blob, fmt.Sprintf("/%d/translog/metadata/", shard)) {
+				m[blob] = generationList(2, 2, "1") // which is empty
+			}
+		}
+		s := &Shard{Index: "remote", Number: shard, repo: m}
+		if err := errors.Join(s.openPinned(t.Context(), p), s.apply(t.Context(), operations, top)); err != nil {
+			t.Fatal(err)
+		}
+		if got := documents(t, s); !slices.Equal(got, want) {
+			t.Errorf("%s: %d documents:\n%s\nwant %d:\n%s", name, len(got), strings.Join(got, "\n"), len(want), strings.Join(want, "\n"))
+		}
+	})
+}
+
+// TestPinned_NestedDocumentsGoWithTheirRoots: no document gets the nested ones of another that an operation has replaced.
+func TestPinned_NestedDocumentsGoWithTheirRoots(t *testing.T) {
+	for _, name := range []string{"os2.19.4-translog", "os3.8.0-translog"} {
+		m, nested := fixture(t, name), 0
+		eachShard(t, m, func(loc Locator, n int) {
+			s, err := OpenShard(t.Context(), m, loc, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := lucene.Open(t.Context(), s.Directory(), lucene.Options{Values: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := c.Reader(lucene.ReadOptions{Values: true})
+			defer r.Close()
+			for {
+				rec, err := r.Next(t.Context())
+				if errors.Is(err, io.EOF) {
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				children, whole := rec.Values.Children()
+				if want := strings.Count(string(rec.Source), `"who"`); rec.HasSource && (len(children) != want || !whole) {
+					t.Errorf("%s %s shard %d: document %x has %d nested documents, %t, its source %d", name, loc.SnapshotName, n, rec.ID, len(children), whole, want)
+				}
+				nested += len(children)
+			}
+		})
+		if nested == 0 {
+			t.Errorf("%s: no nested documents", name)
+		}
+	}
+}
+
 // TestPinned_AnotherReaderGoesOnAnywhere: whoever opens a shard with a translog goes on at any document where another stopped, and the
 // checksums of their parts combine.
 func TestPinned_AnotherReaderGoesOnAnywhere(t *testing.T) {
