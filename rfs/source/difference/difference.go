@@ -29,6 +29,9 @@ const (
 	NoSources Reason = "its documents have neither unique sequence numbers nor whole sources"
 	// ManyTerms means that its numbers were assigned under more primary terms than a pass can distinguish.
 	ManyTerms Reason = "its documents were written under too many primary terms"
+	// Beyond means that a document has a higher number than the commit states. A commit in a remote store of OpenSearch states its local
+	// checkpoint, and has documents above it if operations were indexed concurrently with the refresh.
+	Beyond Reason = "its documents have higher numbers than its commit states"
 )
 
 // Whole is the error of two commits whose numbers do not determine their difference.

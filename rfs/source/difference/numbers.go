@@ -3,7 +3,6 @@ package difference
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 
@@ -149,7 +148,7 @@ func (r *Reader) each(ctx context.Context, c *lucene.Commit, which int, p *pass,
 			case !ok:
 				return &Whole{NoNumbers}
 			case number.Seq > top:
-				return fmt.Errorf("segment %s, document %d: %w", s.Name, doc, fault.Corrupt("", c.Name, -1, "a document has the number %d, the commit's last is %d", number.Seq, top))
+				return &Whole{Beyond}
 			case number.Seq >= p.end && number.Seq <= r.top[0]:
 				p.next = min(p.next, number.Seq)
 			case number.Seq >= p.first:
