@@ -98,13 +98,18 @@ func (s *Shard) openPinned(ctx context.Context, p Pinned) error {
 		return inBlob(s.Manifest, err)
 	}
 	checkpoint, err := strconv.ParseInt(data["local_checkpoint"], 10, 64)
-	if err != nil || checkpoint < -1 || data["max_seq_no"] != data["local_checkpoint"] {
-		return fault.Corrupt(s.Manifest, image.Physical, -1, "the commit has the local checkpoint %q and the greatest sequence number %q", data["local_checkpoint"], data["max_seq_no"])
+	if err != nil || checkpoint < -1 {
+		return fault.Corrupt(s.Manifest, image.Physical, -1, "the commit has the local checkpoint %q", data["local_checkpoint"])
 	}
 	translog := &replay{Shard: Shard{Index: s.Index, Number: s.Number, repo: from}, after: checkpoint, uuid: data["translog_uuid"]}
 	operations, top, err := translog.read(ctx, p)
 	if err != nil || top == checkpoint {
 		return err
+	}
+	// Commits of remote stores state one number as both. A recovery from another commit also regards the deletions in it.
+	if data["max_seq_no"] != data["local_checkpoint"] {
+		return fmt.Errorf("%s: the commit has the local checkpoint %s and the greatest sequence number %s; %s: %w",
+			s.Manifest, data["local_checkpoint"], data["max_seq_no"], translog.remedy(), fault.ErrUnsupported)
 	}
 	return s.apply(ctx, operations, top)
 }
