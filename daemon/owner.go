@@ -61,6 +61,14 @@ func Own(dir, node, holder string) (*Owner, error) {
 	return o, nil
 }
 
+// Holder returns the common prefix of the holders of this run; "" for a node that proves nothing.
+func (o *Owner) Holder() string {
+	if o == nil {
+		return ""
+	}
+	return o.holder
+}
+
 // Close removes the file. It is called after all workers have ended.
 func (o *Owner) Close() error {
 	return errors.Join(o.dir.Remove(o.name), o.file.Close(), o.dir.Close())

@@ -58,7 +58,7 @@ func (p *Processes) Start(slot int, first WorkerCommand, report func(Record), en
 	cmd.ExtraFiles = []*os.File{statusW, commandsR}
 	if p.Owner != nil {
 		cmd.ExtraFiles = append(cmd.ExtraFiles, p.Owner.file)
-		first.Holder = p.Owner.holder
+		first.Holder = p.Owner.Holder()
 	}
 	cmd.SysProcAttr = apart()
 	oom := oomKills()

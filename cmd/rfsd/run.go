@@ -230,7 +230,6 @@ func runNode(ctx context.Context, r runOptions) error {
 		Scales: r.own.Scaling.Driver != "", EndWhenDone: r.own.Node.EndWhenDone, Sinks: eventSinks(r), Logs: ring, Log: log, Notify: notify,
 		Reload: func() (string, error) { return reload(r, id, &level) },
 	}
-	conf.Send, conf.Read = r.NodeLimits(log)
 	closeStore := func() error { return nil }
 	if r.inside() {
 		host := newSlotHost(ctx, r.Options, log)
@@ -259,6 +258,7 @@ func runNode(ctx context.Context, r runOptions) error {
 			},
 		}
 	}
+	conf.Send, conf.Read = r.NodeLimits(conf.Owner, log)
 	var rounds *fleetRounds
 	if r.follows != nil {
 		rounds = newFleetRounds(r, log)

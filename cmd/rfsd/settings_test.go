@@ -79,7 +79,7 @@ func TestFlagsAreOverTheEnvironmentAndThatIsOverTheFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	send, _ := r.NodeLimits(slog.New(slog.DiscardHandler))
+	send, _ := r.NodeLimits(nil, slog.New(slog.DiscardHandler))
 	if r.Snapshot != "environment" || r.own.Node.Workers != 3 || r.own.Node.Memory != 100_000_000 || send.Most != 12_500_000 || !slices.Equal(r.own.Events.Command, []string{"/bin/x", "--y"}) {
 		t.Errorf("%+v", r)
 	}

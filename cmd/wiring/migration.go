@@ -47,7 +47,7 @@ func OpenMigration(ctx context.Context, o Options, log *slog.Logger, blobs *repo
 		return give(err)
 	}
 	all = append(all, closeDest)
-	store, err := in.openStore(ctx, o, log, &all)
+	store, err := in.openStore(ctx, o, writer, log, &all)
 	if err != nil {
 		return give(err)
 	}

@@ -47,15 +47,16 @@ func openReceiver(ctx context.Context, o Options, log *slog.Logger, in *Resource
 	if err := o.Target.ClusterOnly("an import or a stream"); err != nil {
 		return r, err
 	}
-	v, err := askTarget(ctx, r.client, log)
+	v, err := askTarget(ctx, r.client, o.Unavailable, log)
 	if err != nil {
 		return r, err
 	}
-	store, err := in.openStore(ctx, o, log, all)
+	r.writer = in.newHolder()
+	store, err := in.openStore(ctx, o, r.writer, log, all)
 	if err != nil {
 		return r, err
 	}
-	r.store, r.writer = in.counters.Store(store), in.newHolder()
+	r.store = in.counters.Store(store)
 	r.kept = cms.New(cms.Config{Store: r.store, Creator: r.writer})
 	var closeRecorder func() error
 	if r.failed, closeRecorder, err = openRecorder(ctx, o, r.kept, r.writer, log); err != nil {
@@ -74,7 +75,8 @@ func openReceiver(ctx context.Context, o Options, log *slog.Logger, in *Resource
 }
 
 // openStore returns the store of a slot's daemon, or opens the store of the options and holds a permit there until all is closed.
-func (in *Resources) openStore(ctx context.Context, o Options, log *slog.Logger, all *opened) (cms.Store, error) {
+// holder is the name of the process.
+func (in *Resources) openStore(ctx context.Context, o Options, holder string, log *slog.Logger, all *opened) (cms.Store, error) {
 	if in.store != nil {
 		return in.store, nil
 	}
@@ -84,7 +86,7 @@ func (in *Resources) openStore(ctx context.Context, o Options, log *slog.Logger,
 	}
 	*all = append(*all, closeStore)
 	if !in.Led {
-		*all = append(*all, in.Hold(ctx, store, log))
+		*all = append(*all, in.Hold(ctx, store, holder, log))
 	}
 	return store, nil
 }

@@ -63,13 +63,13 @@ func (o Options) limits() *limits.Limits {
 }
 
 // NodeLimits return the limits of a node for sending and for reading. Their permits are in a store that each opens, unless only this node
-// can open it.
-func (o Options) NodeLimits(log *slog.Logger) (send, read daemon.Limit) {
+// can open it. claim is of the node, or nil.
+func (o Options) NodeLimits(claim *daemon.Owner, log *slog.Logger) (send, read daemon.Limit) {
 	if !o.Shares() {
 		return daemon.Limit{Most: o.maxRate}, daemon.Limit{Most: o.maxReadRate}
 	}
 	open := func(ctx context.Context) (cms.Store, func() error, error) { return OpenWithRetry(ctx, o, log) }
-	return limits.OfNode(session.MaxRate, o.maxRate, open, log), limits.OfNode(session.MaxReadRate, o.maxReadRate, open, log)
+	return limits.OfNode(session.MaxRate, o.maxRate, claim.Holder(), open, log), limits.OfNode(session.MaxReadRate, o.maxReadRate, claim.Holder(), open, log)
 }
 
 // NewResources returns the resources of the only worker of a process.

@@ -24,7 +24,7 @@ func TestLimits_TheWholeRateIsThereAfterwards(t *testing.T) {
 	bucket := throttle.New(rate)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	stop := limits.New(limits.Options{MaxReadRate: rate, Slots: 1, Reading: bucket}).Hold(ctx, store, slog.New(slog.DiscardHandler))
+	stop := limits.New(limits.Options{MaxReadRate: rate, Slots: 1, Reading: bucket}).Hold(ctx, store, "", slog.New(slog.DiscardHandler))
 	if err := bucket.Take(ctx, 1000); err != nil {
 		t.Errorf("with a permit: %v", err)
 	}

@@ -81,22 +81,22 @@ func (l *Limits) rate() int64 { return l.now().Of(session.MaxRate, l.MaxRate) }
 func (l *Limits) readRate() int64 { return l.now().Of(session.MaxReadRate, l.MaxReadRate) }
 
 // Hold lets a process without a daemon send and read no more than its parts of the rates among all processes that share the store, until
-// stop is called.
-func (l *Limits) Hold(ctx context.Context, store cms.Store, log *slog.Logger) (stop func() error) {
+// stop is called. holder is the name of the process, by which its parts are released when it is proven dead.
+func (l *Limits) Hold(ctx context.Context, store cms.Store, holder string, log *slog.Logger) (stop func() error) {
 	if l.Alone {
 		return func() error { return nil }
 	}
-	sending := hold(ctx, permits(session.MaxRate, store, log), spender{l.Sending, l.Slots, l.rate})
+	sending := hold(ctx, permits(session.MaxRate, store, holder, log), spender{l.Sending, l.Slots, l.rate})
 	reading := func() {}
 	if l.Reading != nil {
-		reading = hold(ctx, permits(session.MaxReadRate, store, log), spender{l.Reading, l.Slots, l.readRate})
+		reading = hold(ctx, permits(session.MaxReadRate, store, holder, log), spender{l.Reading, l.Slots, l.readRate})
 	}
 	return func() error { reading(); sending(); return nil }
 }
 
 // permits returns the permits of an option in a store.
-func permits(option string, store primitive.Store, log *slog.Logger) *primitive.Permits {
-	return &primitive.Permits{Store: store, Clock: timing.SystemClock(), Option: option, Log: log}
+func permits(option string, store primitive.Store, holder string, log *slog.Logger) *primitive.Permits {
+	return &primitive.Permits{Store: store, Clock: timing.SystemClock(), Option: option, Holder: holder, Log: log}
 }
 
 // permitUse is the time for which a process that sends or reads nothing counts as working.
@@ -141,8 +141,9 @@ func hold(ctx context.Context, p *primitive.Permits, s spender) (stop func()) {
 	}
 }
 
-// OfNode returns the limit of a daemon for an option, whose permits are in a store that open opens. The error of open is of its context.
-func OfNode(option string, most int64, open func(context.Context) (cms.Store, func() error, error), log *slog.Logger) daemon.Limit {
+// OfNode returns the limit of a daemon for an option, whose permits are in a store that open opens. holder is the prefix of the holders of
+// its workers; "" if nothing proves that it is dead. The error of open is of its context.
+func OfNode(option string, most int64, holder string, open func(context.Context) (cms.Store, func() error, error), log *slog.Logger) daemon.Limit {
 	return daemon.Limit{Most: most, Hold: func(ctx context.Context, s primitive.Spender) error {
 		for s.Limit() <= 0 {
 			if err := timing.SystemClock().Sleep(ctx, time.Second); err != nil {
@@ -153,7 +154,7 @@ func OfNode(option string, most int64, open func(context.Context) (cms.Store, fu
 		if err != nil {
 			return nil //nolint:nilerr // ctx is done
 		}
-		held := permits(option, store, log).Hold(ctx, s)
+		held := permits(option, store, holder, log).Hold(ctx, s)
 		if err := closeStore(); err != nil {
 			log.Debug("closing the store failed", "error", err)
 		}

@@ -38,7 +38,7 @@ func TestLimits_FollowOrders(t *testing.T) {
 				o.Reading = throttle.New(o.MaxReadRate)
 				in := limits.New(o)
 				log := slog.New(slog.DiscardHandler)
-				stop := in.Hold(t.Context(), store, log)
+				stop := in.Hold(t.Context(), store, "", log)
 				orders := session.OrdersOf(cms.New(cms.Config{Store: store, Creator: "test"}))
 				_, unwatch, err := orders.Watch(t.Context(), 3*time.Second, in.Follow, log)
 				if err != nil {

@@ -27,16 +27,39 @@ func TestWhateverADeadProcessHeldIsFreeAtOnce(t *testing.T) {
 		}
 	}
 	hold("a")
-	for _, other := range []string{"b", "aa", ""} { // another process, or none
+	const a, aa = `{"holder":"a_00112233445566778899aabbccddeeff","part":7,"expire":9}`, `{"holder":"aa_00112233445566778899aabbccddeeff","part":7,"expire":9}`
+	parts := func() (text string) {
+		t.Helper()
+		for _, id := range []string{"permits:rate", "permits:read-rate"} {
+			r, err := c.Store().Record(ctx, id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text += string(r.Body)
+		}
+		return text
+	}
+	for _, id := range []string{"permits:rate", "permits:read-rate"} {
+		if _, err := c.Store().Put(ctx, cms.Record{ID: id, Kind: "permits", Body: []byte(`{"permits":[` + a + "," + aa + `]}`)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, other := range []string{"b", "a_a", ""} { // another process, or none
 		if err := session.HeldOf(c).ReleaseDead(ctx, other, cms.CauseKilled); err != nil {
 			t.Fatal(err)
 		}
 		if it, err := c.Item(ctx, id); err != nil || it.Holder == "" {
 			t.Fatalf("%+v, %v: the lease of a living process was taken by %q", it, err, other)
 		}
+		if both := `{"permits":[` + a + "," + aa + `]}`; parts() != both+both {
+			t.Fatalf("%q released parts of the rates: %s", other, parts())
+		}
 	}
 	if err := session.HeldOf(c).ReleaseDead(ctx, "a", cms.CauseKilled); err != nil {
 		t.Fatal(err)
+	}
+	if left := `{"permits":[` + aa + `]}`; parts() != left+left {
+		t.Errorf("parts of the rates: %s", parts())
 	}
 	it, err := c.Item(ctx, id)
 	if err != nil || it.Holder != "" || it.Attempts != 0 {

@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
 )
 
-// ReleaseDead releases everything that a process held which is proven dead: phases and the audit, without counting an attempt, and what
-// ReleaseDead of a cms.Coordinator releases.
+// ReleaseDead releases everything that a process held which is proven dead: phases and the audit, without counting an attempt, its parts
+// of the rates, and what ReleaseDead of a cms.Coordinator releases.
 func (s Held) ReleaseDead(ctx context.Context, holder string, cause cms.Cause) error {
 	if holder == "" {
 		return nil
@@ -32,6 +33,11 @@ func (s Held) ReleaseDead(ctx context.Context, holder string, cause cms.Cause) e
 			return r, cms.Applied
 		})
 		if err != nil {
+			return err
+		}
+	}
+	for _, option := range []string{MaxRate, MaxReadRate} {
+		if err := primitive.ReleaseDead(ctx, s.leases, option, holder); err != nil {
 			return err
 		}
 	}

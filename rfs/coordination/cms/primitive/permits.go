@@ -24,13 +24,14 @@ import (
 //   - A process takes at most the part of the limit that the permits of all others leave.
 //   - It uses more only after the record has been raised, and uses less before the record is lowered.
 //   - It stops using its part a margin before its permit expires; others wait a grace. The part of a killed process
-//     stays unused until then.
+//     stays unused until then, or until ReleaseDead.
 //
 // A process that joins adds its permit with the part that is left. The others see it at their next renewal and shrink to their fair part.
 type Permits struct {
 	Store  Store
 	Clock  timing.Clock
 	Option string // such as max-rate
+	Holder string // the process, for ReleaseDead; "": its permit can only expire
 	Log    *slog.Logger
 }
 
@@ -86,7 +87,7 @@ func leastTTL(permits int) time.Duration { return max(permitTTL, 3*PermitInterva
 
 // entry is a permit in the record.
 type entry struct {
-	Holder string `json:"holder"` // random token
+	Holder string `json:"holder"` // Permits.Holder with a random token
 	Weight int    `json:"weight,omitempty"`
 	Part   int64  `json:"part"`
 	Expire int64  `json:"expire"` // epoch ms of the store's clock
@@ -118,7 +119,7 @@ func none() time.Duration { return 0 }
 // any more, it sets the part to 0 and returns the reason: immediately when the store is gone, and for other faults that need the user when
 // the permit has expired and ten renewals in a row have failed.
 func (p *Permits) Hold(ctx context.Context, s Spender) error {
-	k := &permit{Permits: p, leases: cms.NewLeases(RememberClock(p.Store, p.Clock), p.Clock, nil), spender: s, token: Token(), interval: permitInterval, left: none}
+	k := &permit{Permits: p, leases: cms.NewLeases(RememberClock(p.Store, p.Clock), p.Clock, nil), spender: s, token: p.Holder + ofHolder + Token(), interval: permitInterval, left: none}
 	s.Allow(0, k.left)
 	failing, refused := false, 0
 	for {
@@ -281,12 +282,42 @@ func (k *permit) remove(ctx context.Context) error {
 	})
 }
 
-// id returns the id of the record, such as permits:rate for max-rate.
-func (p *Permits) id() string { return "permits:" + strings.TrimPrefix(p.Option, "max-") }
+// permitsID returns the id of the record of an option, such as permits:rate for max-rate.
+func permitsID(option string) string { return "permits:" + strings.TrimPrefix(option, "max-") }
+
+// ofHolder separates the holder of a permit from its token.
+const ofHolder = "_"
+
+// ReleaseDead removes the permits of an option that a process held which is proven dead, so that nothing of its part is in use.
+func ReleaseDead(ctx context.Context, leases *cms.Leases, option, holder string) error {
+	_, err := leases.Update(ctx, permitsID(option), permitsKind, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) {
+		var body permitsBody
+		if len(r.Body) == 0 || r.Decode(&body) != nil {
+			return r, cms.Already
+		}
+		left := slices.DeleteFunc(slices.Clone(body.Permits), func(e entry) bool {
+			end := len(e.Holder) - len(Token())
+			return end > 0 && e.Holder[:end] == holder+ofHolder
+		})
+		if len(left) == len(body.Permits) {
+			return r, cms.Already
+		}
+		raw, err := json.Marshal(permitsBody{left})
+		if err != nil {
+			return r, cms.Already // it expires
+		}
+		r.Body = raw
+		return r, cms.Applied
+	})
+	if err != nil {
+		return fmt.Errorf("permits of a dead process: %w", err)
+	}
+	return nil
+}
 
 // change stores the permits that f returns for the permits in the record, if they differ.
 func (k *permit) change(ctx context.Context, f func(ctx context.Context, all []entry, now time.Time, maxErr time.Duration) ([]entry, error)) error {
-	err := k.leases.Change(ctx, k.id(), permitsKind, func(ctx context.Context, r cms.Record, now time.Time, maxErr time.Duration) (cms.Record, cms.Result, error) {
+	err := k.leases.Change(ctx, permitsID(k.Option), permitsKind, func(ctx context.Context, r cms.Record, now time.Time, maxErr time.Duration) (cms.Record, cms.Result, error) {
 		var body permitsBody
 		if len(r.Body) > 0 {
 			if err := r.Decode(&body); err != nil {

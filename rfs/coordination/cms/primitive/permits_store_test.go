@@ -144,9 +144,13 @@ type process struct {
 }
 
 func start(t *testing.T, s *slowStore, weight int, lag time.Duration) *process {
+	return startAs(t, s, "", weight, lag)
+}
+
+func startAs(t *testing.T, s *slowStore, holder string, weight int, lag time.Duration) *process {
 	ctx, stop := context.WithCancel(t.Context())
 	p := &process{store: &cut{slowStore: s}, stop: stop, done: make(chan struct{}), weight: weight, limit: permitLimit, lag: lag}
-	permits := &primitive.Permits{Store: p.store, Clock: cmstest.Clock{Start: time.Now()}, Option: "max-rate", Log: slog.New(slog.DiscardHandler)}
+	permits := &primitive.Permits{Store: p.store, Clock: cmstest.Clock{Start: time.Now()}, Option: "max-rate", Holder: holder, Log: slog.New(slog.DiscardHandler)}
 	go func() {
 		defer close(p.done)
 		if err := permits.Hold(ctx, p); err != nil {

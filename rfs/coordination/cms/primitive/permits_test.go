@@ -134,6 +134,43 @@ func TestAProcessThatStartsHasItsPartSoon(t *testing.T) {
 	}
 }
 
+// TestPermits_PartOfADeadProcess: the part of a killed process is unused until its permit expires, but for a successor that has proven it
+// dead. Parts of processes with similar names stay.
+func TestPermits_PartOfADeadProcess(t *testing.T) {
+	for _, c := range []struct {
+		dead   string
+		within time.Duration
+	}{
+		{"host_pid7_ab", time.Second}, {"host_pid7", 15 * time.Second}, {"host_pid7_abc", 15 * time.Second}, {"", 15 * time.Second},
+	} {
+		t.Run("as "+c.dead, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSlowStore(10*time.Millisecond, 0, 1)
+				p := startAs(t, s, "host_pid7_ab", 1, 0)
+				time.Sleep(time.Minute)
+				p.kill()
+				<-p.done
+				begin := time.Now()
+				if err := primitive.ReleaseDead(t.Context(), cms.NewLeases(s, cmstest.Clock{Start: begin}, nil), "max-rate", c.dead); err != nil {
+					t.Fatal(err)
+				}
+				p = start(t, s, 1, 0)
+				for p.InUse() < permitLimit {
+					time.Sleep(100 * time.Millisecond)
+					if took := time.Since(begin); took > time.Minute {
+						t.Fatalf("%d of %d", p.InUse(), permitLimit)
+					}
+				}
+				if took := time.Since(begin); took > c.within || c.within > time.Second && took < 5*time.Second {
+					t.Errorf("it has the whole after %v", took)
+				}
+				p.stop()
+				<-p.done
+			})
+		})
+	}
+}
+
 // TestTheRecordOfPermits: foreign entries neither block a process permanently nor let it exceed the limit.
 func TestTheRecordOfPermits(t *testing.T) {
 	for _, c := range []struct {
