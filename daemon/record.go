@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -133,3 +134,10 @@ type End struct {
 
 // isClean reports whether the worker ended by itself with a final record.
 func (e End) isClean() bool { return e.Last != nil && e.Last.Exit != nil && e.Signal == "" }
+
+// goneError is the reason of a worker that found no coordination store any more, in its own words. It is a cms.ErrStoreGone.
+type goneError string
+
+func (e goneError) Error() string { return cmp.Or(string(e), cms.ErrStoreGone.Error()) }
+
+func (goneError) Unwrap() error { return cms.ErrStoreGone }

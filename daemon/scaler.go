@@ -343,7 +343,7 @@ func (d *Daemon) handleExit(s *slot, e End, now time.Time) {
 		return
 	}
 	if e.Last.Gone && d.failed == nil && d.conf.Work == nil { // otherwise the records of a former round were removed
-		d.failed = fmt.Errorf("%s: %w", e.Last.Error, cms.ErrStoreGone)
+		d.failed = goneError(e.Last.Error)
 	}
 	if s.endReason != "" { // it handed off before it was killed
 		d.handleFailure(s, now, s.endReason, "memory")

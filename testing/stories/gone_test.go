@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rfsd/rfsd/testing/outputtest"
 	"github.com/rfsd/rfsd/testing/s3server"
 )
 
@@ -100,6 +101,7 @@ func TestStoreIsGone_ANodeEnds(t *testing.T) {
 			if code := cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(said(), "the coordination store is gone") {
 				t.Errorf("exit %d:\n%s", code, said())
 			}
+			saysOnce(t, said())
 			if _, err := os.Stat(state); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("the state was begun again: %v:\n%s", err, said())
 			}
@@ -138,6 +140,8 @@ func TestStoreIsGone_ACommandEnds(t *testing.T) {
 			args := append(append([]string{c.verb}, w.at("gone")...), w.load(s, "--documents-per-bulk-request", "1", "--max-connections", "1")...)
 			if r := w.run(kill{}, "rfsd", args...); r.code != 1 || !strings.Contains(r.output, "the coordination store is gone") {
 				t.Errorf("exit %d after %d requests:\n%s", r.code, sent.Load(), r.output)
+			} else {
+				saysOnce(t, r.output)
 			}
 			if c.replaced {
 				return
@@ -146,6 +150,16 @@ func TestStoreIsGone_ACommandEnds(t *testing.T) {
 				t.Errorf("the state was begun again: %v", err)
 			}
 		})
+	}
+}
+
+// saysOnce fails the test if the last line of a program says something twice.
+func saysOnce(t *testing.T, said string) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSpace(said), "\n")
+	last := lines[len(lines)-1]
+	if twice := outputtest.Repeated(last); twice != "" || !strings.HasPrefix(last, "rfsd: ") {
+		t.Errorf("it says %q twice: %s", twice, last)
 	}
 }
 

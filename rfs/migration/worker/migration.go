@@ -61,8 +61,12 @@ func (m *Migration) Run(ctx context.Context) (*summary.Summary, error) {
 	}
 	// Return the summary even if the run was interrupted.
 	sum, serr := summary.Of(context.WithoutCancel(ctx), m.Session)
-	if serr != nil {
-		return nil, errors.Join(err, serr)
+	switch {
+	case serr != nil && err != nil: // often for the same cause
+		m.Log.Warn("no summary", "error", fault.Text(serr))
+		return nil, err
+	case serr != nil:
+		return nil, serr
 	}
 	for i := range sum.Indices {
 		sum.Indices[i].Paused = m.paused[sum.Indices[i].Index]
@@ -221,8 +225,8 @@ func (m *Migration) pauseIndex(index string, why error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, already := m.paused[index]; !already {
-		m.paused[index] = why.Error()
-		m.Log.Error("index paused", "index", index, "reason", why.Error())
+		m.paused[index] = fault.Text(why)
+		m.Log.Error("index paused", "index", index, "reason", fault.Text(why))
 	}
 }
 
