@@ -99,12 +99,12 @@ func Text(err error) string {
 	return s
 }
 
-// withoutCategories returns a text without the names of categories at its end.
+// withoutCategories returns a text without the names of categories, at its end and between its parts.
 func withoutCategories(s string) string {
 	for was := ""; was != s; {
 		was = s
 		for _, category := range []error{ErrConfig, ErrUnavailable, ErrRejected, ErrUnsupported, context.Canceled} {
-			s = strings.TrimSuffix(s, ": "+category.Error())
+			s = strings.ReplaceAll(strings.TrimSuffix(s, ": "+category.Error()), ": "+category.Error()+": ", ": ")
 		}
 	}
 	return s

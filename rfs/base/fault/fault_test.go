@@ -34,6 +34,13 @@ func TestTextLeavesOutTheCategory(t *testing.T) {
 	}
 }
 
+func TestTextLeavesOutACategoryBetweenParts(t *testing.T) {
+	err := fmt.Errorf("the bucket is missing: %w: %w", ErrConfig, fmt.Errorf("the store is gone: %w", ErrConfig))
+	if got := Text(err); got != "the bucket is missing: the store is gone" {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestAFullDiskNamesWhatToDo(t *testing.T) {
 	for _, full := range []error{syscall.ENOSPC, syscall.EDQUOT} {
 		err := fmt.Errorf("export index a: %w: %w", &fs.PathError{Op: "write", Path: "/out/a", Err: full}, ErrConfig)

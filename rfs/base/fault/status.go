@@ -82,7 +82,10 @@ func HasStatus(err error, statuses ...int) bool {
 }
 
 // tags matches tags of HTML and XML; the last one may be truncated.
-var tags = regexp.MustCompile(`<[^>]*(>|$)`)
+var (
+	tags   = regexp.MustCompile(`<[^>]*(>|$)`)
+	titles = regexp.MustCompile(`(?is)<title[^>]*>.*?</title>`)
+)
 
 // ErrorMessage returns type and reason of an error response. For any other body, the reason is its start, and for a page its text.
 func ErrorMessage(answer []byte) (kind, reason string) {
@@ -92,12 +95,29 @@ func ErrorMessage(answer []byte) (kind, reason string) {
 	if json.Unmarshal(answer, &a) == nil && len(a.Error) > 0 {
 		return ErrorObject(a.Error)
 	}
-	const most = 300
-	s := strings.ToValidUTF8(string(answer[:min(len(answer), most)]), "")
-	if strings.HasPrefix(strings.TrimSpace(s), "<") {
-		s = "the answer is a page, not the response of a cluster; check the address: " + tags.ReplaceAllString(s, " ")
+	if text := Page(answer); text != "" {
+		return "", text
 	}
-	return "", strings.Join(strings.Fields(s), " ")
+	return "", strings.Join(strings.Fields(beginning(answer)), " ")
+}
+
+// beginning returns the first 300 bytes of an answer.
+func beginning(answer []byte) string {
+	return strings.ToValidUTF8(string(answer[:min(len(answer), 300)]), "")
+}
+
+// Page returns the words of an answer that is a page, as of a proxy, and states that it is; "" for other answers. Pages repeat their title
+// as a heading.
+func Page(answer []byte) string {
+	s := beginning(answer)
+	if !strings.HasPrefix(strings.TrimSpace(s), "<") {
+		return ""
+	}
+	words := strings.Fields(tags.ReplaceAllString(titles.ReplaceAllString(s, " "), " "))
+	if len(words) == 0 {
+		words = strings.Fields(tags.ReplaceAllString(s, " "))
+	}
+	return strings.TrimSpace("the answer is a page, not the response of a cluster; check the address: " + strings.Join(words, " "))
 }
 
 // ErrorObject returns type and reason of an error object {"type","reason","caused_by":{…}} or of a plain string.

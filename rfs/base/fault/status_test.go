@@ -31,7 +31,9 @@ func TestStatus(t *testing.T) {
 // TestErrorMessage_Pages: for a page, such as a proxy's, the text is shown without tags.
 func TestErrorMessage_Pages(t *testing.T) {
 	for page, text := range map[string]string{
-		"<html>\n<h1>403 Forbidden</h1><hr>proxy</html>":                          "403 Forbidden proxy",
+		"<html>\n<h1>403 Forbidden</h1><hr>proxy</html>": "403 Forbidden proxy",
+		"<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n<center><h1>502 Bad Gateway</h1></center>\r\n<hr><center>nginx</center>\r\n</body>\r\n</html>": "502 Bad Gateway nginx",
+		"<html><TITLE lang=en>Log\nin</TITLE><body>":                              "Log in",
 		`<?xml version="1.0"?><Error><Code>AccessDenied</Code><Message>Access De`: "AccessDenied Access De",
 		"<html><p class=" + strings.Repeat("x", 400):                              "",
 	} {

@@ -50,7 +50,7 @@ func (o *Outage) Check(started time.Duration, err error) error {
 		}
 	}
 	if o.Now()-o.since > o.Limit {
-		return fmt.Errorf("gave up after %v without an answer; run the same command again to continue: %w", o.Limit, err)
+		return fmt.Errorf("gave up after %v without success; run the same command again to continue: %w", o.Limit, err)
 	}
 	return nil
 }

@@ -103,7 +103,7 @@ func TestOutage_Do(t *testing.T) {
 		text  string
 	}{
 		{"until it succeeds", []error{errAway, errAway, nil}, 3, 2 * time.Second, ""},
-		{"until the limit", []error{errAway}, 5, 4 * time.Second, "gave up after 3s without an answer; run the same command again to continue: no route to host: unavailable"},
+		{"until the limit", []error{errAway}, 5, 4 * time.Second, "gave up after 3s without success; run the same command again to continue: no route to host: unavailable"},
 		{"until an error that does not pass", []error{errAway, errOdd}, 2, time.Second, "out of order"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

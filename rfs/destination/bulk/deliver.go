@@ -64,11 +64,11 @@ func (l *Loader) deliver(b *batch, items []item, before int64) error {
 			if err != nil || len(rest) == 0 {
 				return err
 			}
+			cause = fmt.Errorf("%d of %d documents refused for now, such as %s: %w", len(rest), len(items), why, fault.ErrUnavailable)
 			if len(rest) < len(items) {
 				try, since = 0, time.Time{}
 			}
 			items = rest
-			cause = fmt.Errorf("%d documents refused for now, such as %s: %w", len(rest), why, fault.ErrUnavailable)
 		}
 		if mayHaveArrived(res, err) {
 			before++
@@ -274,7 +274,7 @@ func (l *Loader) backOff(since *time.Time, index string, try int, atLeast time.D
 	}
 	left := l.opts.StallTimeout - now.Sub(*since)
 	if left <= 0 {
-		return fmt.Errorf("gave up after %v: %w", now.Sub(*since).Round(time.Second), cause)
+		return fmt.Errorf("no document was taken for %v: %w", now.Sub(*since).Round(time.Second), cause)
 	}
 	l.refused.Store(&index)
 	d := time.Duration(l.opts.Jitter() * float64(backoff.Pause(try+1)))

@@ -285,7 +285,7 @@ func TestGivingUpCountsFromTheLastDocumentTaken(t *testing.T) {
 		if d := time.Since(begin); !errors.Is(err, fault.ErrUnavailable) || d != 8*25*time.Second+75*time.Second || len(s.taken) != 9 {
 			t.Errorf("after %v with %d taken: %v", d, len(s.taken), err)
 		}
-		if !strings.Contains(err.Error(), "1 documents refused for now, such as status 429: busy") {
+		if !strings.Contains(err.Error(), "1 of 1 documents refused for now, such as status 429: busy") {
 			t.Error(err)
 		}
 	})

@@ -201,7 +201,7 @@ func (j *job) complete(ctx context.Context) (Outcome, error) {
 		return j.release(ctx, cms.CauseNone, err)
 	}
 	if err := j.lease.Complete(ctx, did); err != nil {
-		return j.unanswered(ctx, Completed, fmt.Errorf("complete %s: %w", j.id.Name(), err))
+		return j.unanswered(ctx, Completed, err) // it names the item
 	}
 	return Completed, nil
 }
@@ -263,7 +263,7 @@ func (j *job) releaseAs(ctx context.Context, r cms.EarlyRelease, why error) (Out
 		}
 	}
 	if err := j.lease.ReleaseWith(ctx, r); err != nil {
-		return Lost, errors.Join(why, fmt.Errorf("release %s: %w", j.id.Name(), err))
+		return Lost, errors.Join(why, err)
 	}
 	return Released, why
 }
