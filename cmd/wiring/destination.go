@@ -5,11 +5,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"path/filepath"
+	"time"
 
+	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/files"
 	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/base/throttle"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/diskwatch"
 	"github.com/rfsd/rfsd/rfs/destination/export"
@@ -50,7 +54,7 @@ func openDestination(ctx context.Context, o Options, s *phase.Session, in *Resou
 	if err := o.checkCollection(client); err != nil {
 		return nil, nil, nil, err
 	}
-	v, err := askTarget(ctx, client, s.Log)
+	v, err := askTarget(ctx, client, o.Unavailable, s.Log)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -181,9 +185,23 @@ func longestSource(ctx context.Context, o Options, client *target.Client, log *s
 	return most, nil
 }
 
-// askTarget returns what the target is, and logs it.
-func askTarget(ctx context.Context, client *target.Client, log *slog.Logger) (target.Version, error) {
-	v, err := client.Info(ctx)
+// askTarget returns what the target is, and logs it. It asks again for as long as patience while the target answers that it is busy or not
+// ready. An address where nothing answers may be wrong: that error is returned immediately.
+func askTarget(ctx context.Context, client *target.Client, patience time.Duration, log *slog.Logger) (v target.Version, err error) {
+	clock := timing.SystemClock()
+	busy := retry.Outage{
+		Limit: patience, Now: func() time.Duration { return clock.Read().Mono },
+		Passes: func(err error) bool {
+			return fault.HasStatus(err, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout)
+		},
+		Begins: func(err error) {
+			log.Warn("unavailable; trying again", "error", fault.Text(err), "for_at_most", patience)
+		},
+	}
+	err = busy.Do(ctx, time.Second, clock.Sleep, func(ctx context.Context) (err error) {
+		v, err = client.Info(ctx)
+		return err
+	})
 	if err != nil {
 		return v, err
 	}

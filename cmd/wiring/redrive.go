@@ -43,7 +43,7 @@ func OpenRedrive(ctx context.Context, o Options, again func(more ...string) stri
 	if err := o.Target.ClusterOnly("rfsd redrive"); err != nil {
 		return give(err)
 	}
-	if _, err := askTarget(ctx, client, log); err != nil {
+	if _, err := askTarget(ctx, client, o.Unavailable, log); err != nil {
 		return give(err)
 	}
 	var first followedFrom

@@ -29,11 +29,11 @@ type authorizing struct {
 	token   *tokenFile // nil: the credential does not change
 }
 
-// newAuthorizing returns a transport with the credential and headers of a configuration, or next if it has none. Errors are
-// fault.ErrConfig.
-func newAuthorizing(conf Config, next http.RoundTripper) (http.RoundTripper, error) {
+// newAuthorizing returns a transport with the credential and headers of a configuration, or next if it has none, and the file of its token,
+// or nil. Errors are fault.ErrConfig.
+func newAuthorizing(conf Config, next http.RoundTripper) (tr http.RoundTripper, token *tokenFile, err error) {
 	if err := conf.checkCredentials(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	a := &authorizing{next: next, headers: http.Header{}}
 	for name, values := range conf.Headers {
@@ -49,13 +49,13 @@ func newAuthorizing(conf Config, next http.RoundTripper) (http.RoundTripper, err
 	case conf.TokenFile != "":
 		a.token = &tokenFile{path: conf.TokenFile, now: time.Now}
 		if err := a.token.read(); err != nil {
-			return nil, fmt.Errorf("bearer token of the %s: %w: %w", conf.Role, err, fault.ErrConfig)
+			return nil, nil, fmt.Errorf("bearer token of the %s: %w: %w", conf.Role, err, fault.ErrConfig)
 		}
 	}
 	if a.token == nil && len(a.headers) == 0 {
-		return next, nil
+		return next, nil, nil
 	}
-	return a, nil
+	return a, a.token, nil
 }
 
 // checkCredentials returns an error for several credentials, and for a credential that a header cannot contain.
@@ -155,7 +155,11 @@ type tokenFile struct {
 }
 
 // current returns the token. It checks the file at most once a second; while the file is unreadable, it returns the last token.
+// It returns "" without a file.
 func (t *tokenFile) current() string {
+	if t == nil {
+		return ""
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if now := t.now(); now.Sub(t.looked) >= tokenLookEvery {
@@ -163,6 +167,18 @@ func (t *tokenFile) current() string {
 		_ = t.load() // if the last token has expired, the cluster rejects it
 	}
 	return t.token
+}
+
+// replaced reads the file and reports whether it holds another token. It returns false without a file.
+func (t *tokenFile) replaced(token string) bool {
+	if t == nil {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.looked = t.now()
+	_ = t.load() // the former token stays
+	return t.token != token
 }
 
 // read reads the token for the first time.

@@ -146,6 +146,38 @@ func TestTokenFile_IsReadAgain(t *testing.T) {
 	}
 }
 
+// TestClient_TriesAgainWithAReplacedToken: a refused token that its file does not hold any more is no fault of the configuration.
+func TestClient_TriesAgainWithAReplacedToken(t *testing.T) {
+	path := writeFile(t, filepath.Join(t.TempDir(), "token"), "former")
+	var accepted atomic.Pointer[string]
+	first := "former"
+	accepted.Store(&first)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+*accepted.Load() {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+		_, _ = io.WriteString(w, `{"version":{"number":"2.19.4","distribution":"opensearch"},"cluster_uuid":"u"}`)
+	}))
+	defer server.Close()
+	client := opened(t, Config{URL: server.URL, TokenFile: path})
+	ask := func(when string, want error) {
+		t.Helper()
+		if _, err := client.Info(t.Context()); !errors.Is(err, want) {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	ask("accepted", nil)
+	second := "second"
+	accepted.Store(&second)
+	ask("expired", fault.ErrConfig)
+	writeFile(t, path, second)
+	ask("replaced, within the second", fault.ErrUnavailable)
+	ask("tried again", nil)
+	third := "third"
+	accepted.Store(&third)
+	ask("expired again", fault.ErrConfig)
+}
+
 // TestClient_GoesThroughItsProxy, and only there: the name of the cluster cannot be resolved.
 func TestClient_GoesThroughItsProxy(t *testing.T) {
 	var asked, authorized atomic.Pointer[string]

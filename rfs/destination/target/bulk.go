@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 )
 
@@ -84,6 +85,9 @@ func (c *Client) Send(ctx context.Context, body []byte, n int) (bulk.Result, err
 		return bulk.Result{RetryAfter: retryAfter(res.Header, time.Now()), NoneTaken: res.StatusCode == http.StatusTooManyRequests}, err
 	}
 	told, err := c.readItems(ctx, sent, n, buf.Bytes())
+	if page := fault.Page(buf.Bytes()); err != nil && page != "" {
+		return bulk.Result{}, fmt.Errorf("%s: %s: %s: %w", call, c.who(), page, fault.ErrUnavailable)
+	}
 	if err != nil {
 		return bulk.Result{}, fmt.Errorf("%s: answer of %s: %w", call, c.name, err)
 	}

@@ -34,7 +34,8 @@ type Client struct {
 	plain     string      // host:port of an address with http://; "" otherwise, and with several addresses
 	answered  atomic.Bool // a request was answered
 	transport *opensearchtransport.Client
-	signing   *signing // nil when requests are not signed
+	signing   *signing   // nil when requests are not signed
+	token     *tokenFile // nil: the credential does not change
 	// serverless states that the target is a collection of OpenSearch Serverless; kind is its type, once requested.
 	serverless bool
 	kind       atomic.Pointer[Collection]
@@ -94,10 +95,11 @@ func New(ctx context.Context, conf Config) (*Client, error) {
 		sign.next = tr
 		tr = sign
 	}
-	if tr, err = newAuthorizing(conf, tr); err != nil {
+	tr, token, err := newAuthorizing(conf, tr)
+	if err != nil {
 		return nil, err
 	}
-	c := &Client{conf: conf, name: names(addresses), signing: sign, serverless: serverless}
+	c := &Client{conf: conf, name: names(addresses), signing: sign, token: token, serverless: serverless}
 	if u.Scheme == "http" && len(addresses) == 1 && conf.Proxy == "" {
 		c.plain = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "80"))
 	}
@@ -211,6 +213,7 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	if c.signing != nil {
 		req.Header.Set(hashHeader, bodyHash(body))
 	}
+	token := c.token.current()
 	res, err := c.transport.Stream(req)
 	if res == nil {
 		return nil, c.noAnswer(ctx, call, err)
@@ -229,6 +232,9 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	}
 	if c.signing != nil && c.signing.renew(ctx, res.StatusCode, buf.Bytes()) {
 		return nil, fmt.Errorf("%s: %s: the AWS session token had expired and is fetched again: %w", call, c.who(), fault.ErrUnavailable)
+	}
+	if res.StatusCode == http.StatusUnauthorized && c.token.replaced(token) {
+		return nil, fmt.Errorf("%s: %s: the bearer token was refused, and its file has another one: %w", call, c.who(), fault.ErrUnavailable)
 	}
 	return res, nil
 }

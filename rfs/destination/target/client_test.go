@@ -82,7 +82,7 @@ func TestEveryAnswerToABulkRequestFallsIntoOneCategory(t *testing.T) {
 		{"another document", 200, strings.Replace(taken, `"_id":"1"`, `"_id":"7"`, 1), nil, fault.ErrUnavailable, 0, `document "1" was sent`},
 		{"no index", 200, strings.Replace(taken, `"_index":"a",`, ``, 1), nil, fault.ErrUnavailable, 0, `index "a"`},
 		{"cut off", 200, taken[:len(taken)-5], nil, fault.ErrUnavailable, 0, "ends early"},
-		{"a page of a proxy", 200, "<html>hello</html>", nil, fault.ErrUnavailable, 0, "no bulk answer"},
+		{"a page of a proxy", 200, "<html>hello</html>", nil, fault.ErrUnavailable, 0, "the answer is a page, not the response of a cluster; check the address: hello"},
 		{"too large", 413, "", nil, bulk.ErrTooLarge, 0, "413"},
 		{"too many", 429, `{"error":{"type":"rejected_execution_exception","reason":"queue full"},"status":429}`, []string{"Retry-After", "7"}, fault.ErrUnavailable, 7 * time.Second, "queue full"},
 		{"a balancer that asks for an hour", 503, "", []string{"Retry-After", "3600"}, fault.ErrUnavailable, time.Minute, "503"},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -152,7 +153,8 @@ func (c *Client) collection(ctx context.Context) (Collection, error) {
 	if is := c.kind.Load(); is != nil {
 		return *is, nil
 	}
-	err := c.call(ctx, http.MethodPut, "/"+probedIndex, nil, []byte(ImpossibleIndex), nil)
+	var made struct{ Acknowledged bool } // a page of a proxy is not that
+	err := c.call(ctx, http.MethodPut, "/"+probedIndex, nil, []byte(ImpossibleIndex), &made)
 	if err == nil {
 		return "", fmt.Errorf("%s created the index %s, which no collection does: remove it, and check --target-aws-service: %w", c.who(), probedIndex, fault.ErrConfig)
 	}
@@ -162,7 +164,11 @@ func (c *Client) collection(ctx context.Context) (Collection, error) {
 			return t.of, nil
 		}
 	}
-	if fault.HasStatus(err, http.StatusForbidden) {
+	var answer *fault.StatusError
+	switch {
+	case !errors.As(err, &answer), errors.Is(err, fault.ErrUnavailable), answer.Status == http.StatusForbidden && answer.Remedy != checkPolicies:
+		return "", err // it is not about the type
+	case answer.Status == http.StatusForbidden:
 		return "", fmt.Errorf("the type of the collection is in its refusal of the index %s, for which the data access policy has to permit aoss:CreateIndex: %w", probedIndex, err)
 	}
 	return "", fmt.Errorf("the type of the collection is not among those that rfsd knows (search, time series, vector search): %w", err)

@@ -163,8 +163,11 @@ func advice(reason string) string {
 	case strings.Contains(low, "signature we calculated"):
 		return "check the secret access key, and that no proxy changes requests"
 	}
-	return "check that the access policy of the target admits them, and its fine-grained access control or, of a collection, its data access policy"
+	return checkPolicies
 }
+
+// checkPolicies is the remedy for a request that is signed rightly.
+const checkPolicies = "check that the access policy of the target admits them, and its fine-grained access control or, of a collection, its data access policy"
 
 // bodyHash returns the SHA-256 of a body in hexadecimal.
 func bodyHash(body []byte) string {
