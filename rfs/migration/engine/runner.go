@@ -262,10 +262,14 @@ func (j *job) releaseAs(ctx context.Context, r cms.EarlyRelease, why error) (Out
 			r.Watermark, r.Work = watermark, did
 		}
 	}
-	if err := j.lease.ReleaseWith(ctx, r); err != nil {
-		return Lost, errors.Join(why, err)
+	err := j.lease.ReleaseWith(ctx, r)
+	switch {
+	case err == nil:
+		return Released, why
+	case errors.Is(err, cms.ErrStoreGone) && errors.Is(why, cms.ErrStoreGone): // the same once more
+		return Lost, why
 	}
-	return Released, why
+	return Lost, errors.Join(why, err)
 }
 
 // tooLate ends a lease that is past its deadline or held by another process. No document is sent any more; until the lease itself ends
