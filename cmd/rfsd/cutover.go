@@ -124,6 +124,16 @@ func (r rounds) cutOver(ctx context.Context) error {
 	return errors.Join(err, report.Cutover(r.out, is))
 }
 
+// cutsOver carries out the order to cut over, and reports whether the following has ended.
+func (r rounds) cutsOver(ctx context.Context) (ended bool, err error) {
+	err = r.cutOver(ctx)
+	if errors.Is(err, errReturned) || errors.Is(err, errGroup) {
+		r.log.Info("the cut-over has ended; the session is followed", "reason", fault.Text(err))
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // further runs rounds until one has arrived that was not started before. group are patterns of the indices that it brings; none: all.
 func (r rounds) further(ctx context.Context, group []string) (cutover.Round, error) {
 	all, err := r.read(ctx)

@@ -118,9 +118,9 @@ func (f *fleetRounds) drive(ctx context.Context, position func() schedule.NodePo
 		return // ctx is done
 	}
 	d := &follow.Driver{
-		Root: f.StateIn(store), Clock: timing.SystemClock(), TTL: f.ttl, Every: f.every,
-		Ask:   func() time.Duration { return position().Interval(askForLock, schedule.ElectionRate) },
-		Round: f.arrives, CutOver: f.cutsOver, Log: f.log,
+		Root: f.StateIn(store), TTL: f.ttl,
+		Ask:  func() time.Duration { return position().Interval(askForLock, schedule.ElectionRate) },
+		Loop: follow.Loop{Clock: timing.SystemClock(), Every: f.every, Round: f.arrives, CutOver: f.cutsOver, Log: f.log},
 	}
 	d.Run(ctx)
 	if err := shut(); err != nil {
@@ -128,33 +128,15 @@ func (f *fleetRounds) drive(ctx context.Context, position func() schedule.NodePo
 	}
 }
 
-// arrives runs the round that is due, and returns nil when it has arrived, with or without failed documents.
-func (f *fleetRounds) arrives(ctx context.Context) error {
-	arrived, err := f.round(ctx)
-	if !arrived {
-		return err
+// arrives runs the round that is due, and logs what it did when it has arrived.
+func (f *fleetRounds) arrives(ctx context.Context) (arrived bool, err error) {
+	if arrived, err = f.round(ctx); arrived {
+		all, rerr := f.read(ctx)
+		if last, ok := all.Last(); rerr == nil && ok {
+			f.log.Info("a round has arrived", "round", last.Number, "snapshot", last.Snapshot, "inserted", last.Inserted, "updated", last.Updated, "deleted", last.Deleted, "failed", last.Failed)
+		}
 	}
-	all, rerr := f.read(ctx)
-	if last, ok := all.Last(); rerr == nil && ok {
-		f.log.Info("a round has arrived", "round", last.Number, "snapshot", last.Snapshot, "inserted", last.Inserted, "updated", last.Updated, "deleted", last.Deleted, "failed", last.Failed)
-	}
-	if err != nil {
-		f.log.Warn("parts of the round failed; the next round starts nevertheless", "reason", fault.Text(err))
-	}
-	return nil
-}
-
-// cutsOver carries out the order to cut over, and returns nil when the following has ended or continues.
-func (f *fleetRounds) cutsOver(ctx context.Context) error {
-	err := f.cutOver(ctx)
-	switch {
-	case err == nil:
-		f.log.Info("cut over: the following has ended")
-	case errors.Is(err, errReturned), errors.Is(err, errGroup):
-		f.log.Info("following continues", "reason", fault.Text(err))
-		return nil
-	}
-	return err
+	return arrived, err
 }
 
 // toldRound is a round as a worker gets it from its daemon.

@@ -76,42 +76,14 @@ type rounds struct {
 	log      *slog.Logger
 }
 
-// repeat runs rounds until one fails, a cut-over has ended the following, or ctx is done. A round that takes longer than every is followed
-// by the next one immediately. While the operator wants no work, no round and no cut-over starts.
+// repeat runs rounds until one fails, a cut-over has ended the following, or ctx is done.
 func (r rounds) repeat(ctx context.Context, every time.Duration) error {
-	for {
-		is, err := r.awaitResume(ctx)
-		if err != nil {
-			return err
-		}
-		var paused *session.PausedError
-		if is.Open() {
-			err := r.cutOver(ctx)
-			switch {
-			case errors.As(err, &paused) && ctx.Err() == nil:
-				continue // with this order, when the operator wants work again
-			case !errors.Is(err, errReturned) && !errors.Is(err, errGroup):
-				return err
-			}
-			r.log.Info("the cut-over has ended; the session is followed", "reason", err)
-		}
-		if err := r.out.Flush(); err != nil {
-			return err
-		}
-		next := time.Now().Add(every)
-		arrived, err := r.try(ctx)
-		switch {
-		case errors.As(err, &paused):
-			continue // with this round, when the operator wants work again
-		case err != nil && !arrived:
-			return err
-		case err != nil:
-			r.log.Warn("parts of the round failed; the next round starts nevertheless", "error", err)
-		}
-		if err := r.sleep(ctx, next); err != nil {
-			return err
-		}
+	l := follow.Loop{Clock: timing.SystemClock(), Every: every, Early: true, Round: r.round, CutOver: r.cutsOver, Shows: r.shows, Log: r.log}
+	r.log = slog.New(slog.DiscardHandler)
+	l.Open = func(ctx context.Context, f func(*cms.Coordinator) error) error {
+		return r.chain(ctx, func(c *follow.Chain) error { return f(c.Root) })
 	}
+	return l.Run(ctx)
 }
 
 // intent reads what the operator wants of all rounds.
@@ -124,74 +96,25 @@ func (r rounds) intent(ctx context.Context) (is session.Intent, err error) {
 	return is, err
 }
 
-// awaitResume blocks until the operator wants work, or a cut-over has to return or to end, and returns the cut-over. It shows the session
-// meanwhile.
-func (r rounds) awaitResume(ctx context.Context) (session.Cutover, error) {
-	held := func() (is session.Cutover, i session.Intent, held bool, err error) {
-		if is, err = r.ordered(ctx); err == nil {
-			i, err = r.intent(ctx)
-		}
-		return is, i, err == nil && i.State != session.Run && !is.Started(), err
+// shows shows the session between two rounds, and while the operator wants no work.
+func (r rounds) shows(ctx context.Context, why follow.Pause) (stop func()) {
+	if !why.Next.IsZero() {
+		return r.showPause(ctx, nextRound(why.Next))
 	}
-	is, i, waits, err := held()
-	if !waits {
-		return is, err
-	}
-	r.log.Info("the operator wants no work: no round runs until rfsctl resume", "intent", i.State, "who", i.Who)
-	defer r.showPause(ctx, "the operator wants no work")()
-	for waits {
-		if err := timing.SystemClock().Sleep(ctx, pollOrders); err != nil {
-			return is, err
-		}
-		if is, i, waits, err = held(); err != nil {
-			return is, err
+	r.log.Info("the operator wants no work: no round runs until rfsctl resume", "intent", why.Intent.State, "who", why.Intent.Who)
+	shown := r.showPause(ctx, "the operator wants no work")
+	return func() {
+		shown()
+		if ctx.Err() == nil {
+			r.log.Info("the work continues")
 		}
 	}
-	r.log.Info("the work continues", "intent", i.State, "who", i.Who)
-	return is, nil
 }
 
 // finished is the result of rfsd follow --finish.
 type finished struct {
 	Restored []tuning.Restored `json:"restored"`
 }
-
-// pollOrders is the interval in which a process that follows looks for orders.
-const pollOrders = 3 * time.Second
-
-// sleep blocks until the next round is due, or a cut-over is ordered. It shows the session meanwhile.
-func (r rounds) sleep(ctx context.Context, next time.Time) error {
-	if time.Until(next) > pollOrders {
-		defer r.showPause(ctx, nextRound(next))()
-	}
-	for {
-		left := time.Until(next)
-		if err := timing.SystemClock().Sleep(ctx, min(left, pollOrders)); err != nil || left <= pollOrders {
-			return err
-		}
-		if is, err := r.ordered(ctx); err != nil || is.Open() {
-			return err
-		}
-	}
-}
-
-// try runs a round, and records that it has failed, unless its options were refused.
-func (r rounds) try(ctx context.Context) (arrived bool, err error) {
-	arrived, err = r.round(ctx)
-	var paused *session.PausedError
-	if err == nil || arrived || ctx.Err() != nil || errors.As(err, &paused) || errors.Is(err, fault.ErrConfig) || errors.Is(err, cms.ErrStoreGone) {
-		return arrived, err
-	}
-	within, cancel := context.WithTimeout(ctx, recordFailure)
-	defer cancel()
-	if rerr := r.chain(within, func(c *follow.Chain) error { return session.RoundsOf(c.Root).Fail(within, fault.Text(err)) }); rerr != nil {
-		r.log.Debug("failure not counted", "error", rerr)
-	}
-	return arrived, err
-}
-
-// recordFailure bounds the record of a failed round: the process ends anyway.
-const recordFailure = 10 * time.Second
 
 // nextRound returns why a process that follows waits between two rounds.
 func nextRound(at time.Time) string {
@@ -201,6 +124,9 @@ func nextRound(at time.Time) string {
 // round runs rounds until the snapshot of the options has arrived, or one round where each makes its own. It reports whether it has
 // arrived; with an error documents failed, or indices that are not followed any more.
 func (r rounds) round(ctx context.Context) (arrived bool, err error) {
+	if err := r.out.Flush(); err != nil {
+		return false, err
+	}
 	for {
 		next, due, err := r.next(ctx, nil)
 		if err != nil {

@@ -44,6 +44,9 @@ func migrateCommand() *cli.Command {
 	})
 }
 
+// pollOrders is the interval in which a process in the foreground looks for orders.
+const pollOrders = 3 * time.Second
+
 // migrate runs one migration and reports it.
 func migrate(ctx context.Context, o wiring.Options, out *output.Writer) error {
 	r, err := perform(ctx, o, out)

@@ -79,6 +79,14 @@ func (f *fleetOf) chain(store cms.Store) *follow.Chain {
 	return &follow.Chain{Root: cms.New(cms.Config{Store: store, Creator: "test", Clock: clock}), Session: "s", Clock: clock}
 }
 
+// driver returns the driver of a node with a round every minute.
+func (f *fleetOf) driver(root *cms.Coordinator) *follow.Driver {
+	return &follow.Driver{
+		Root: root, TTL: f.ttl, Ask: func() time.Duration { return 5 * time.Second },
+		Loop: follow.Loop{Clock: f.chain(f.store).Clock, Every: time.Minute, Log: slog.New(slog.DiscardHandler)},
+	}
+}
+
 // drives starts a node and returns a function that ends it.
 func (f *fleetOf) drives(name string) (end func()) {
 	ctx, cancel := context.WithCancel(f.t.Context())
@@ -98,7 +106,7 @@ func (f *fleetOf) drives(name string) (end func()) {
 		return nil
 	}
 	c := f.chain(own)
-	d := &follow.Driver{Root: c.Root, Clock: c.Clock, TTL: f.ttl, Ask: func() time.Duration { return 5 * time.Second }, Every: time.Minute, Log: slog.New(slog.DiscardHandler), Round: func(ctx context.Context) error {
+	round := func(ctx context.Context) error {
 		f.mu.Lock()
 		for other := range f.driving {
 			f.t.Errorf("%s and %s drive at the same time", name, other)
@@ -140,7 +148,8 @@ func (f *fleetOf) drives(name string) (end func()) {
 		f.by = append(f.by, name)
 		f.mu.Unlock()
 		return dies("arrived")
-	}, CutOver: func(ctx context.Context) error {
+	}
+	cutOver := func(ctx context.Context) error {
 		if err := dies("cut over"); err != nil {
 			return err
 		}
@@ -159,7 +168,13 @@ func (f *fleetOf) drives(name string) (end func()) {
 			err = nil
 		}
 		return err
-	}}
+	}
+	d := f.driver(c.Root)
+	d.Round = func(ctx context.Context) (bool, error) {
+		err := round(ctx)
+		return err == nil, err
+	}
+	d.CutOver = func(ctx context.Context) (bool, error) { return false, cutOver(ctx) }
 	f.nodes.Go(func() { d.Run(ctx) })
 	return cancel
 }

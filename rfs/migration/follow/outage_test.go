@@ -3,14 +3,12 @@ package follow_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
-	"github.com/rfsd/rfsd/rfs/migration/follow"
 )
 
 // TestDriver_AnOutageEndsInAPause: a driver that starts while the fleet is paused carries a cut-over on whose outage has started, tries
@@ -37,22 +35,20 @@ func TestDriver_AnOutageEndsInAPause(t *testing.T) {
 					}
 					calls, rounds := 0, 0
 					var first, last time.Time
-					d := &follow.Driver{
-						Root: f.root(), Clock: f.chain(f.store).Clock, TTL: f.ttl, Ask: func() time.Duration { return 5 * time.Second }, Every: time.Minute, Log: slog.New(slog.DiscardHandler),
-						Round: func(context.Context) error {
-							rounds++
-							return nil
-						},
-						CutOver: func(ctx context.Context) error {
-							if last = time.Now(); calls == 0 {
-								first = last
-							}
-							if calls++; calls < 3 {
-								return fault.ErrUnavailable
-							}
-							_, err := cutovers.Move(ctx, is, func(x *session.Cutover, _ int64) { x.State = session.CutoverReturned })
-							return err
-						},
+					d := f.driver(f.root())
+					d.Round = func(context.Context) (bool, error) {
+						rounds++
+						return true, nil
+					}
+					d.CutOver = func(ctx context.Context) (bool, error) {
+						if last = time.Now(); calls == 0 {
+							first = last
+						}
+						if calls++; calls < 3 {
+							return false, fault.ErrUnavailable
+						}
+						_, err := cutovers.Move(ctx, is, func(x *session.Cutover, _ int64) { x.State = session.CutoverReturned })
+						return false, err
 					}
 					ctx, end := context.WithCancel(t.Context())
 					ended := make(chan struct{})
