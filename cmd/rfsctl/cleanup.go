@@ -65,25 +65,13 @@ func cleanup(ctx context.Context, call *config.Call, o config.Cleanup) error {
 	if err == nil && !m.Complete && !o.Force.Yes {
 		return errors.Join(fmt.Errorf("the migration kept in %s is not complete (%d items open); --force forgets it all the same: %w", s.place, m.Totals.ItemsOpen, fault.ErrConfig), s.close())
 	}
-	if err := errors.Join(cutOverEnded(ctx, s), followed(ctx, s)); err != nil && !o.Force.Yes {
-		return errors.Join(err, s.close())
+	if err := errors.Join(session.CutoversOf(s.Coordinator).CheckEnded(ctx), session.RoundsOf(s.Coordinator).CheckEnded(ctx)); err != nil && !o.Force.Yes {
+		return errors.Join(fmt.Errorf("%w; --force forgets it all the same", err), s.close())
 	}
 	if cut, _, err := session.CutoversOf(s.Coordinator).Read(ctx); err == nil && cut.Open() && len(cut.Blocks) > 0 {
 		fmt.Fprintf(call.Err, "rfsctl: warning: a cut-over is %s; if its process does not run any more, remove index.blocks.write on the source from %s\n", cut.State, terminal.Clean(strings.Join(cut.Blocks, ", ")))
 	}
 	return forget(ctx, call, o.Stored, s)
-}
-
-// followed refuses a session whose following has not ended: its records name the snapshot that the next round is compared with.
-func followed(ctx context.Context, s *coordination) error {
-	if err := session.IdentityOf(s.Coordinator).CheckUndone(ctx); errors.Is(err, session.ErrUndone) {
-		return nil
-	}
-	all, err := session.RoundsOf(s.Coordinator).Read(ctx)
-	if last, started := all.Last(); err == nil && started && all.Finished == 0 {
-		err = fmt.Errorf("the session is followed (its last round is round %d), and no round can continue without its records: end the following first (rfsctl cutover, or rfsd follow --finish); --force forgets it all the same: %w", last.Number, fault.ErrConfig)
-	}
-	return err
 }
 
 // removeTrial removes what a trial run created; without --yes it lists that and returns an error.

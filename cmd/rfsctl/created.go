@@ -13,12 +13,11 @@ import (
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/output"
-	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/cmd/state"
+	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/target"
@@ -27,7 +26,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/rfs/stream/consume"
-	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
 const createdHelp = `Lists what a migration or an import created: on the target, indices with their UUIDs, data
@@ -236,15 +234,21 @@ func undoWith(ctx context.Context, call *config.Call, o config.Undo, s *coordina
 
 // notOfRound refuses the session of a round: the session of round 0 keeps the records of what all rounds created.
 func notOfRound(ctx context.Context, at config.Stored, s *coordination) error {
-	name, option := at.State.Session.OrDefault(), "--session-name"
-	if at.State.File != "" {
-		name, option = at.State.File, "--coordinator-file"
-	}
-	root, number, err := follow.LaterRound(ctx, s.Coordinator, name)
+	name, option := nameOf(&at)
+	root, number, err := follow.LaterRound(ctx, s.Coordinator, *name)
 	if err == nil && number > 0 {
-		err = fmt.Errorf("%s is round %d of a cluster that is followed; what all rounds created is removed together: give %s %s: %w", name, number, option, root, fault.ErrConfig)
+		err = fmt.Errorf("%s is round %d of a cluster that is followed; what all rounds created is removed together: give %s %s: %w", *name, number, option, root, fault.ErrConfig)
 	}
 	return err
+}
+
+// nameOf returns the setting that names a session among the rounds of a cluster, and its option.
+func nameOf(at *config.Stored) (name *string, option string) {
+	if at.State.File != "" {
+		return &at.State.File, "--coordinator-file"
+	}
+	at.State.Session.Name = at.State.Session.OrDefault()
+	return &at.State.Session.Name, "--session-name"
 }
 
 func printUndo(out *output.Writer, all []rollback.Entry) error {
@@ -256,48 +260,28 @@ func printUndo(out *output.Writer, all []rollback.Entry) error {
 
 // settled refuses a session that a process works on, also on the last round where it is followed, and one whose cut-over has not ended.
 func settled(ctx context.Context, call *config.Call, at config.Stored, s *coordination) error {
-	if err := errors.Join(idle(ctx, s), cutOverEnded(ctx, s)); err != nil {
+	if err := errors.Join(idle(ctx, s), session.CutoversOf(s.Coordinator).CheckEnded(ctx)); err != nil {
 		return err
 	}
-	all, err := session.RoundsOf(s.Coordinator).Read(ctx)
-	last, _ := all.Last()
-	if err != nil || last.Number == 0 || last.Arrived != 0 {
+	last, running, err := follow.Running(ctx, s.Coordinator)
+	if err != nil || !running {
 		return err
 	}
-	if at.State.File != "" {
-		at.State.File = follow.NameOf(at.State.File, last.Number)
-	} else {
-		at.State.Session.Name = follow.NameOf(at.State.Session.OrDefault(), last.Number)
-	}
+	name, _ := nameOf(&at)
+	*name = follow.NameOf(*name, last)
 	round, err := openCoordination(ctx, call, at)
 	if errors.Is(err, state.ErrNone) || errors.Is(err, cms.ErrStoreGone) {
 		return nil // it has no state yet, or was removed
 	}
 	if err != nil {
-		return fmt.Errorf("round %d of the session: %w", last.Number, err)
+		return fmt.Errorf("round %d of the session: %w", last, err)
 	}
 	return errors.Join(idle(ctx, round), round.close())
 }
 
-// cutOverEnded refuses a session whose cut-over has not ended: it may have left write blocks on the source.
-func cutOverEnded(ctx context.Context, s *coordination) error {
-	cut, _, err := session.CutoversOf(s.Coordinator).Read(ctx)
-	if err != nil || !cut.Open() {
-		return err
-	}
-	next := "end it first (rfsd follow, or rfsd run --follow, with the options of the session)"
-	if cut.Returns() {
-		next += ", or return from it (rfsctl cutover --abort)"
-	}
-	return fmt.Errorf("%s; %s: %w", report.CutoverText(progress.CutoverOf(cut)), next, fault.ErrConfig)
-}
-
 // idle refuses a session that a process works on.
 func idle(ctx context.Context, s *coordination) error {
-	err := session.HeldOf(s.Coordinator).Busy(ctx)
-	if err == nil {
-		err = importer.Busy(ctx, s.Coordinator)
-	}
+	err := status.Busy(ctx, s.Coordinator)
 	var busy *cms.NoneAvailable
 	if errors.As(err, &busy) {
 		return exit.With(exit.NotYet, fmt.Errorf("the session runs: %s holds a lease until %s; stop its processes, and run the command again when the lease has ended",

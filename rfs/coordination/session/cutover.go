@@ -151,6 +151,19 @@ func (s Cutovers) Order(ctx context.Context, options CutoverOptions, who string)
 	})
 }
 
+// CheckEnded returns a fault.ErrConfig for a cut-over that has not ended: it may have left write blocks on the source.
+func (s Cutovers) CheckEnded(ctx context.Context) error {
+	c, _, err := s.Read(ctx)
+	if err != nil || !c.Open() {
+		return err
+	}
+	next := "end it first (rfsd follow, or rfsd run --follow, with the options of the session)"
+	if c.Returns() {
+		next += ", or return from it (rfsctl cutover --abort)"
+	}
+	return fmt.Errorf("a cut-over by %s is %s; %s: %w", c.Who, c.State, next, fault.ErrConfig)
+}
+
 // ErrTooLate means that a cut-over can no longer return.
 var ErrTooLate = fmt.Errorf("too late: everything has arrived, and the cut-over only completes; rfsctl status shows it: %w", fault.ErrConfig)
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,5 +94,59 @@ func TestCutovers_Order(t *testing.T) {
 	}
 	if err := order(); !errors.Is(err, session.ErrFinished) {
 		t.Errorf("after the end: %v", err)
+	}
+}
+
+// TestCheckEnded refuses a followed session until it is finished or undone, and a cut-over in each open state.
+func TestCheckEnded(t *testing.T) {
+	for _, x := range []struct {
+		state  session.CutoverState // "": none was ordered
+		words  string               // of the refusal of the cut-over
+		finish bool
+		undo   bool
+	}{
+		{state: ""}, {state: session.CutoverReturned}, {state: "", finish: true}, {state: "", undo: true},
+		{state: session.CutoverOrdered, words: "by me is ORDERED; end it first"}, {state: session.CutoverBlocked, words: "or return from it (rfsctl cutover --abort)"},
+		{state: session.CutoverReturning, words: "with the options of the session):"}, {state: session.CutoverFinishing, words: "with the options of the session):", finish: true},
+		{state: session.CutoverDone, finish: true},
+	} {
+		t.Run(fmt.Sprint(x), func(t *testing.T) {
+			store, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = store.Close() })
+			c := cms.New(cms.Config{Store: store, Creator: "test"})
+			must := func(err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			rounds, cutovers, identity := session.RoundsOf(c), session.CutoversOf(c), session.IdentityOf(c)
+			must(rounds.CheckEnded(t.Context())) // nothing was followed yet
+			_, err = identity.Init(t.Context(), session.Meta{Settings: map[string]string{"snapshot": "a"}})
+			must(err)
+			_, err = rounds.Start(t.Context(), session.Round{Snapshot: "a"})
+			must(err)
+			if x.state != "" {
+				is, err := cutovers.Order(t.Context(), session.CutoverOptions{MaxOutage: 1000}, "me")
+				must(err)
+				_, err = cutovers.Move(t.Context(), is, func(c *session.Cutover, _ int64) { c.State = x.state })
+				must(err)
+			}
+			if x.finish {
+				must(rounds.Finish(t.Context()))
+			}
+			if x.undo {
+				must(identity.BeginUndo(t.Context()))
+			}
+			if err := cutovers.CheckEnded(t.Context()); (err != nil) != (x.words != "") || err != nil && (!errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), x.words)) {
+				t.Errorf("the cut-over: %v", err)
+			}
+			if err := rounds.CheckEnded(t.Context()); (err == nil) != (x.finish || x.undo) || err != nil && !errors.Is(err, fault.ErrConfig) {
+				t.Errorf("the rounds: %v", err)
+			}
+		})
 	}
 }

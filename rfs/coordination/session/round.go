@@ -177,6 +177,22 @@ func decodeRounds(r cms.Record) (Followed, error) {
 // ErrFinished means that rfsd follow --finish has ended following.
 var ErrFinished = fmt.Errorf("the following of this cluster was finished: start a new session (--session-name): %w", fault.ErrConfig)
 
+// CheckEnded returns a fault.ErrConfig for a session that is followed: its records name the snapshot that the next round is compared with.
+// A session that is being undone has no next round.
+func (s Rounds) CheckEnded(ctx context.Context) error {
+	if err := Identity(s).CheckUndone(ctx); err != nil {
+		if errors.Is(err, ErrUndone) {
+			return nil
+		}
+		return err
+	}
+	all, err := s.Read(ctx)
+	if last, started := all.Last(); err == nil && started && all.Finished == 0 {
+		err = fmt.Errorf("the session is followed (its last round is round %d), and no round can continue without its records: end the following first (rfsctl cutover, or rfsd follow --finish): %w", last.Number, fault.ErrConfig)
+	}
+	return err
+}
+
 // stateFollowed is the state of the session's meta record from the first round that sends changes.
 const stateFollowed = "FOLLOWED"
 

@@ -1,11 +1,20 @@
 package follow
 
 import (
+	"context"
 	"slices"
 
 	"github.com/rfsd/rfsd/rfs/base/pattern"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
+
+// Running returns the number of the round after round 0 that has started and has not arrived, if there is one.
+func Running(ctx context.Context, root *cms.Coordinator) (number int, running bool, err error) {
+	all, err := session.RoundsOf(root).Read(ctx)
+	last, _ := all.Last()
+	return last.Number, err == nil && last.Number > 0 && last.Arrived == 0, err
+}
 
 // DeletesAfter reports whether rounds after a number have deleted documents, or found indices deleted. With rules an update may have deleted
 // a document, too: they may send the new version to another index or under another id.

@@ -58,3 +58,38 @@ func TestDeletesAfter(t *testing.T) {
 		})
 	}
 }
+
+// TestRunning: round 0 is kept with the session itself, and a round that has arrived is not running.
+func TestRunning(t *testing.T) {
+	c := chain(t)
+	for _, step := range []struct {
+		name string
+		do   func() error
+		want int // 0: no round is running
+	}{
+		{"before the first round", func() error { return nil }, 0},
+		{"round 0", func() error {
+			_, err := session.RoundsOf(c.Root).Start(t.Context(), session.Round{Snapshot: "a"})
+			return err
+		}, 0},
+		{"round 0 has arrived", func() error {
+			_, err := session.RoundsOf(c.Root).Arrive(t.Context(), session.Round{Snapshot: "a"})
+			return err
+		}, 0},
+		{"round 1", func() error {
+			_, err := session.RoundsOf(c.Root).Start(t.Context(), session.Round{Number: 1, Snapshot: "b"})
+			return err
+		}, 1},
+		{"round 1 has arrived", func() error {
+			_, err := session.RoundsOf(c.Root).Arrive(t.Context(), session.Round{Number: 1, Snapshot: "b"})
+			return err
+		}, 0},
+	} {
+		if err := step.do(); err != nil {
+			t.Fatal(err)
+		}
+		if number, running, err := follow.Running(t.Context(), c.Root); err != nil || running != (step.want > 0) || running && number != step.want {
+			t.Errorf("%s: %d, %v, %v", step.name, number, running, err)
+		}
+	}
+}

@@ -142,7 +142,9 @@ func TestLoop_InTheForeground(t *testing.T) {
 		},
 		{
 			name: "a failed round",
-			do:   func(_ *testing.T, f *foreground) { f.fails = func(int) (bool, error) { return false, fault.ErrCorrupt } },
+			do: func(_ *testing.T, f *foreground) {
+				f.fails = func(int) (bool, error) { return false, fault.ErrCorrupt }
+			},
 			want: []string{"0 round 0"}, err: fault.ErrCorrupt,
 		},
 		{

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // Account is the progress of a session, derived from its store only.
@@ -66,6 +67,20 @@ func ReadStored(ctx context.Context, c *cms.Coordinator) (s Stored, err error) {
 		s.Items = append(s.Items, it)
 	}
 	return s, nil
+}
+
+// Busy returns a *cms.NoneAvailable with the holder of an unexpired lease in the stream of a session, nil if it has none.
+func Busy(ctx context.Context, c *cms.Coordinator) error {
+	is, err := readState(ctx, c.Store())
+	if err != nil || is == nil {
+		return err
+	}
+	if c.Kind() != Kind {
+		if c, err = c.OfKind(ctx, Kind); err != nil {
+			return err
+		}
+	}
+	return session.HeldOf(c).Busy(ctx)
 }
 
 // Read returns the account of the stream of a session; an empty one if it consumes none.
