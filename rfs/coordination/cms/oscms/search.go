@@ -164,7 +164,8 @@ func (s *Store) Scan(ctx context.Context) iter.Seq2[cms.Item, error] {
 	}
 }
 
-// scroll yields the pages of a search over a refreshed index. A result of a single page needs no scroll: nodes keep few of them open.
+// scroll yields the pages of a search over a refreshed index. A result of a single page needs no scroll: nodes keep few of them open. A
+// search whose last result was longer starts with the scroll, so that its first page is not read twice.
 func (s *Store) scroll(ctx context.Context, alias string, query object) iter.Seq2[hits, error] {
 	return func(yield func(hits, error) bool) {
 		err := s.refresh(ctx, alias)
@@ -176,18 +177,25 @@ func (s *Store) scroll(ctx context.Context, alias string, query object) iter.Seq
 			return
 		}
 		body := object{"size": pageSize, "sort": []string{"_doc"}, "query": query, "seq_no_primary_term": true}
-		h, err := s.search(ctx, "/"+alias+"/_search", whole(), body)
-		if err != nil || len(h.Hits.Hits) < pageSize {
-			if err != nil || len(h.Hits.Hits) > 0 {
-				yield(h, err)
+		key := alias + fmt.Sprint(query)
+		if _, long := s.long.Load(key); !long {
+			h, err := s.search(ctx, "/"+alias+"/_search", whole(), body)
+			if err != nil || len(h.Hits.Hits) < pageSize {
+				if err != nil || len(h.Hits.Hits) > 0 {
+					yield(h, err)
+				}
+				return
 			}
-			return
+			s.long.Store(key, nil)
 		}
 		longer, done := overtime.Context(ctx, scrollEnd)
 		defer done()
 		q := whole()
 		q.Set("scroll", scrollTime)
-		h, err = s.search(longer, "/"+alias+"/_search", q, body)
+		h, err := s.search(longer, "/"+alias+"/_search", q, body)
+		if err == nil && len(h.Hits.Hits) < pageSize {
+			s.long.Delete(key)
+		}
 		last := h.ScrollID
 		for err == nil && len(h.Hits.Hits) > 0 {
 			if err = ctx.Err(); err != nil {

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"sync"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
@@ -57,6 +58,7 @@ type Store struct {
 	control string // alias
 
 	clock serverclock.Clock
+	long  sync.Map // searches whose last result was longer than a page
 }
 
 var (
@@ -156,7 +158,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	items, itemsAlias, control, controlAlias := names(cfg.Session)
 	s := &Store{cfg: cfg, items: itemsAlias, control: controlAlias, mode: cfg.Mode}
 	// An index that another worker has just created answers 503 until its shard has started.
-	if err := opening.Do(ctx, func(ctx context.Context) error { return s.begin(ctx, items, control) }); err != nil {
+	if err := opening.Do(ctx, func(ctx context.Context) error { return s.open(ctx, items, control) }); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -165,8 +167,8 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 // opening limits how long Open waits for a cluster that does not answer, to 2 s.
 var opening = retry.Policy{Tries: 11, First: 200 * time.Millisecond}
 
-// begin finds or creates the indices of the session, and sets the mode.
-func (s *Store) begin(ctx context.Context, items, control string) error {
+// open finds or creates the indices of the session, and sets the mode.
+func (s *Store) open(ctx context.Context, items, control string) error {
 	// Opening a known session costs no more requests than these, because thousands of workers do so repeatedly.
 	r, err := s.Record(ctx, incarnationID)
 	switch {
