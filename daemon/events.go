@@ -152,7 +152,7 @@ func (b *eventBus) read(ctx context.Context, to *connection, every time.Duration
 }
 
 func (b *eventBus) readNow(ctx context.Context, store *cms.Coordinator) {
-	if err := b.begin(ctx, store); err != nil {
+	if err := b.prepare(ctx, store); err != nil {
 		b.log.Debug("delivered events unreadable", "error", err)
 		return
 	}
@@ -199,9 +199,9 @@ func (b *eventBus) readAll(ctx context.Context, store *cms.Coordinator) ([]statu
 	return append(all, more...), err
 }
 
-// begin reads, at the first contact with the store, the record of delivered events. A node without a record delivers the events since its
+// prepare reads, at the first contact with the store, the record of delivered events. A node without a record delivers the events since its
 // own start, by the store's clock.
-func (b *eventBus) begin(ctx context.Context, store *cms.Coordinator) error {
+func (b *eventBus) prepare(ctx context.Context, store *cms.Coordinator) error {
 	b.mu.Lock()
 	known := b.store != nil
 	b.mu.Unlock()

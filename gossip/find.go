@@ -19,7 +19,7 @@ import (
 const (
 	findTimeout       = 10 * time.Second // default of Config.FinderTimeout
 	minRejoinInterval = time.Second      // first interval of a node that has found no other
-	maxAddress        = 32               // addresses tried at the same time; one that answers suffices to join
+	maxAddress        = 32               // addresses tried at the same time; an answer of one suffices to join
 )
 
 // List is a fixed list of addresses.

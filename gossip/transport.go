@@ -115,7 +115,7 @@ func (t *transport) admitStreams() {
 	}
 }
 
-// admitPackets drops compressed packets if there is no key: without authentication their expansion is unlimited.
+// admitPackets drops compressed packets of a fleet without keys: without authentication their expansion is unlimited.
 func (t *transport) admitPackets() {
 	for {
 		var p *memberlist.Packet

@@ -55,7 +55,7 @@ func found() ([]string, error) {
 }
 
 // socketsOf returns the sockets of the processes on this machine that work on a session: the node's, and the sockets of this user's
-// commands. If there are none, it returns a fault.ErrConfig that names the running sessions.
+// commands. Without any it returns a fault.ErrConfig that names the running sessions.
 func socketsOf(session string) ([]string, error) {
 	var of, others []string
 	for _, path := range append(localSockets(), api.OwnSockets(os.Getenv)...) {

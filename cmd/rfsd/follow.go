@@ -252,7 +252,7 @@ func (r rounds) arrive(ctx context.Context, x follow.Round, done *report.Migrati
 	return nil
 }
 
-// stopped returns the indices of a snapshot that are no longer followed, including unchanged ones, which summaries lack.
+// stopped returns the indices of a snapshot whose following has ended, including unchanged ones, which summaries lack.
 func (r rounds) stopped(ctx context.Context, blobs repo.Repository, snapshot string) ([]string, error) {
 	if len(r.stops) == 0 {
 		return nil, nil

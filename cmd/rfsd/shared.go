@@ -52,7 +52,7 @@ func sharedSettings(given config.Values, settings []config.Setting, log *slog.Lo
 // rulesText is the name of the shared content of --rules.
 const rulesText = sharing.RulesText
 
-// joinPatience is how long a node with complete settings waits for the fleet's settings at its start.
+// joinPatience is the time for which a node with complete settings waits for the fleet's settings at its start.
 const joinPatience = 5 * time.Second
 
 // joinFleet returns the settings, completed by the fleet's. If required settings are missing, it waits for the store without a limit;

@@ -31,8 +31,8 @@ type task struct {
 type taskPart interface {
 	name() string // of the worker: the prefix of the holder ids of its leases
 	Sample() metrics.Sample
-	// work works on items until none are left or ctx is done, and returns the worker's last record. It reports leases and phases by tell.
-	work(ctx context.Context, tell func(daemon.Record)) (daemon.Record, error)
+	// work works on items until none are left or ctx is done, and returns the worker's last record. It passes leases and phases to report.
+	work(ctx context.Context, report func(daemon.Record)) (daemon.Record, error)
 	Close() error
 }
 
@@ -58,12 +58,12 @@ type importPart struct{ *wiring.Import }
 
 func (h importPart) name() string { return h.Token }
 
-// work imports windows until the import is complete or ctx is done, and returns the worker's last record. It reports leases by tell.
-func (h importPart) work(ctx context.Context, tell func(daemon.Record)) (daemon.Record, error) {
+// work imports windows until the import is complete or ctx is done, and returns the worker's last record. It passes leases to report.
+func (h importPart) work(ctx context.Context, report func(daemon.Record)) (daemon.Record, error) {
 	h.Tell = func(x importer.Hold) {
-		tell(daemon.Record{Lease: &daemon.Lease{Item: x.Window, Holder: x.Holder, Index: x.File, Shard: x.Number, LeftMs: x.Left.Milliseconds()}})
+		report(daemon.Record{Lease: &daemon.Lease{Item: x.Window, Holder: x.Holder, Index: x.File, Shard: x.Number, LeftMs: x.Left.Milliseconds()}})
 	}
-	tell(daemon.Record{Phase: &daemon.WorkerPhase{Name: "import", State: session.PhaseInProgress}})
+	report(daemon.Record{Phase: &daemon.WorkerPhase{Name: "import", State: session.PhaseInProgress}})
 	status, err := h.Run(ctx)
 	code, sample := exit.Failed, h.Sample()
 	switch {
@@ -82,8 +82,8 @@ type streamPart struct{ *wiring.Stream }
 func (h streamPart) name() string { return h.Token }
 
 // work consumes partitions until ctx is done, and returns the worker's last record.
-func (h streamPart) work(ctx context.Context, tell func(daemon.Record)) (daemon.Record, error) {
-	tell(daemon.Record{Phase: &daemon.WorkerPhase{Name: status.StreamPhase, State: session.PhaseInProgress}})
+func (h streamPart) work(ctx context.Context, report func(daemon.Record)) (daemon.Record, error) {
+	report(daemon.Record{Phase: &daemon.WorkerPhase{Name: status.StreamPhase, State: session.PhaseInProgress}})
 	_, err := h.Run(ctx)
 	code, sample := exit.OK, h.Sample()
 	if err != nil {

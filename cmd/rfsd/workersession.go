@@ -19,7 +19,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
-// workerSession runs leases: one in a worker process, one after the other in a slot of a daemon.
+// workerSession runs leases: one in a worker process, or leases in sequence in a slot of a daemon.
 type workerSession struct {
 	*phase.Session
 	in         *wiring.Resources
@@ -28,7 +28,7 @@ type workerSession struct {
 	unreadable bool // the snapshot could not be read
 }
 
-// openWorkerSession puts the parts of a worker together. The session is returned also beside an error, to say of it what it was.
+// openWorkerSession puts the parts of a worker together. With an error it returns the session, too, whose failed describes the error.
 func openWorkerSession(ctx context.Context, o wiring.Options, log *slog.Logger, in *wiring.Resources) (*workerSession, error) {
 	o = o.OfSlot(in)
 	h := &workerSession{in: in, done: func() error { return nil }}
@@ -54,7 +54,7 @@ func openWorkerSession(ctx context.Context, o wiring.Options, log *slog.Logger, 
 
 func (h *workerSession) close() error { return h.done() }
 
-// sample is what the session did so far.
+// sample returns the measurements of the session so far.
 func (h *workerSession) sample() metrics.Sample { return h.in.Sample(h.Session, h.blobs) }
 
 // noteError notes why a worker ends.
@@ -65,7 +65,7 @@ func noteError(r *daemon.Record, err error) {
 	r.Gone = r.Gone || errors.Is(err, cms.ErrStoreGone)
 }
 
-// failedRecord is that of a worker that never began.
+// failedRecord returns the record of a worker that failed before its first step.
 func failedRecord(err error) daemon.Record {
 	return daemon.Record{Exit: codeOf(exit.Failed), Outcome: engine.Released.String(), Error: fault.Text(err), Gone: errors.Is(err, cms.ErrStoreGone)}
 }
@@ -97,7 +97,7 @@ func (h *workerSession) work(ctx context.Context, poll time.Duration, started fu
 	})
 	code := workerExit(ctx, outcome, h.unreadable, err)
 	if outcome == engine.Lost && lease != nil && lease.UntilDeadline() <= 0 {
-		code = exit.LeaseEnded // it was too late to hand off; what was recorded counts
+		code = exit.LeaseEnded // it was too late to hand off; the recorded progress counts
 	}
 	sample := h.sample()
 	r := daemon.Record{Exit: codeOf(code), Outcome: outcome.String(), Counts: item.Counts, Sample: &sample, Next: item.SuccessorIDs()}
@@ -119,7 +119,7 @@ func (h *workerSession) work(ctx context.Context, poll time.Duration, started fu
 	return r, err
 }
 
-// untilFree is when work may be free, in ms from now, by the store's clock.
+// untilFree returns the time until work may be free, in ms, by the store's clock; 0: unknown.
 func (h *workerSession) untilFree(ctx context.Context, none *cms.NoneAvailable) int64 {
 	now, _, err := h.Coordinator.Leases().Now(ctx)
 	if err != nil || none.NextExpiry.IsZero() {

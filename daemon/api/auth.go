@@ -241,7 +241,7 @@ func (c *dialedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// recheck closes connections to nodes whose certificate is no longer valid.
+// recheck closes connections to nodes whose certificate has become invalid.
 func (s *Streams) recheck(now time.Time) {
 	s.mu.Lock()
 	all := slices.Collect(maps.Keys(s.dialed))

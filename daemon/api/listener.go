@@ -131,7 +131,7 @@ func (c *placedConn) Close() error {
 
 // tlsListener is the port with certificates. It runs handshakes concurrently, each for up to handshakeTimeout. Above the limit it closes
 // the oldest handshake of the address with the most, so that idle connections cannot block others. Connections are limited per role of
-// their certificate, and closed when the certificate is no longer valid.
+// their certificate, and closed when the certificate becomes invalid.
 type tlsListener struct {
 	net.Listener
 	id      *cert.Identity
@@ -221,13 +221,13 @@ func (t *tlsListener) listen() {
 			}
 			continue
 		}
-		host := t.begin(conn)
+		host := t.admit(conn)
 		t.done.Go(func() { t.shake(conn, host) })
 	}
 }
 
-// begin counts a handshake. If there are too many, it closes the oldest one of the address with the most.
-func (t *tlsListener) begin(conn net.Conn) (host string) {
+// admit counts a handshake. If there are too many, it closes the oldest one of the address with the most.
+func (t *tlsListener) admit(conn net.Conn) (host string) {
 	host = hostOf(conn.RemoteAddr())
 	t.mu.Lock()
 	t.pending[host] = append(t.pending[host], conn)
@@ -339,7 +339,7 @@ func (t *tlsListener) sweep() {
 	}
 }
 
-// valid returns an error if the certificate of a connection has expired, or is no longer trusted.
+// valid returns an error if the certificate of a connection has expired, or is not trusted any more.
 func (t *tlsListener) valid(conn *tls.Conn) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -361,7 +361,7 @@ func (t *tlsListener) valid(conn *tls.Conn) error {
 	return nil
 }
 
-// recheck closes connections whose certificate has expired, or is no longer trusted.
+// recheck closes connections whose certificate has expired, or is not trusted any more.
 func (t *tlsListener) recheck() {
 	t.mu.Lock()
 	all := slices.Collect(maps.Keys(t.open))

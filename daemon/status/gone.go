@@ -23,7 +23,7 @@ func NodeSubject(n Node) string {
 	return nodeSubject + n.Name + nodeStarted + n.Started.UTC().Format(time.RFC3339Nano)
 }
 
-// GoneNode is a node that is no longer alive.
+// GoneNode is a node that has died or left.
 type GoneNode struct {
 	Name    string    `json:"name"`
 	State   string    `json:"state"` // node_lost or node_left

@@ -192,7 +192,7 @@ func (g *Group) Upcoming(ctx context.Context, hints Hints, n int) []Item {
 	g.coming = g.coming[:0]
 	var next []Item
 	for _, it := range g.known {
-		if len(next) < n && !it.begun() {
+		if len(next) < n && !it.touched() {
 			next, g.coming = append(next, it), append(g.coming, it.ID)
 		}
 	}
@@ -207,13 +207,13 @@ func (g *Group) keepComing() {
 	g.known = slices.DeleteFunc(g.known, func(it Item) bool { return !slices.Contains(g.coming, it.ID) })
 }
 
-// begun reports whether an item was handed off, starts at another engine's cursor, or was leased without progress since.
-func (it Item) begun() bool { return it.Attempts > 0 || it.Successors != "" || it.foreignCursor() }
+// touched reports whether an item was handed off, starts at another engine's cursor, or was leased without progress since.
+func (it Item) touched() bool { return it.Attempts > 0 || it.Successors != "" || it.foreignCursor() }
 
 // groupable returns the bytes of an item that may be leased together with others, and 0 for any other. An item whose last holder made no
 // progress is leased singly, so that it can harm no other items.
 func (g *Group) groupable(it Item) int64 {
-	if g.small.Items <= 1 || it.begun() {
+	if g.small.Items <= 1 || it.touched() {
 		return 0
 	}
 	if _, err := it.Range(); err != nil {

@@ -17,7 +17,7 @@ const (
 
 // Delivered records which events of the store the sinks of one node have accepted, so that a restarted node continues from there.
 type Delivered struct {
-	From  int64               `json:"from"`  // in ms by the store's clock: earlier events are no longer delivered
+	From  int64               `json:"from"`  // in ms by the store's clock: earlier events are not delivered
 	Sinks map[string][]string `json:"sinks"` // by the name of a sink: ids of events since From that it has accepted
 }
 

@@ -54,16 +54,16 @@ func RoundsOf(c *cms.Coordinator) Rounds { return Rounds(of(c)) }
 type Followed struct {
 	Rounds   []Round `json:"rounds"`             // the last ones, in order; none before the first one started
 	Finished int64   `json:"finished,omitempty"` // epoch ms by the store's clock; 0: still followed
-	// Ended are the indices of the source that are no longer followed, sorted by name: they were cut over, or the operator gave them up.
+	// Ended are the indices of the source whose following has ended, sorted by name: they were cut over, or the operator gave them up.
 	Ended []Ended `json:"ended,omitempty"`
 	// Failures counts the failed attempts at rounds and cut-overs since a round last arrived, and Failure is the reason of the last one.
 	Failures int    `json:"failures,omitempty"`
 	Failure  string `json:"failure,omitempty"`
-	// FailedBefore counts the failed documents of rounds that are no longer listed.
+	// FailedBefore counts the failed documents of rounds that have left the list.
 	FailedBefore int64 `json:"failed_before,omitempty"`
 }
 
-// Ended is an index that is no longer followed.
+// Ended is an index whose following has ended.
 type Ended struct {
 	Index string `json:"index"`
 	After int    `json:"after"` // the last round that may contain it
@@ -263,7 +263,7 @@ func (s Rounds) Fail(ctx context.Context, reason string) error {
 	return err
 }
 
-// End records that indices are no longer followed, because they were cut over (moved) or given up. It may be repeated.
+// End records that the following of indices has ended, because they were cut over (moved) or given up. It may be repeated.
 func (s Rounds) End(ctx context.Context, indices []string, moved bool) error {
 	_, err := s.change(ctx, func(f *Followed, _ time.Time) (bool, error) {
 		last, _ := f.Last()

@@ -91,7 +91,7 @@ func (s Tunings) All(ctx context.Context) iter.Seq2[Tuned, error] {
 	return cms.Decoded(s.leases.List(ctx, kindTuned), decodeTuned)
 }
 
-// Forget removes the record of an index that was restored, or is no longer ours.
+// Forget removes the record of an index that was restored, or belongs to others now.
 func (s Tunings) Forget(ctx context.Context, target string) error {
 	err := s.leases.Forget(ctx, tunedID(target))
 	if errors.Is(err, cms.ErrConflict) {

@@ -11,8 +11,7 @@ import (
 )
 
 var (
-	// ErrTooManyRefusals means that an index rejects so many documents that it is pointless to
-	// continue. It is a fault.ErrRejected.
+	// ErrTooManyRefusals means that an index rejects more documents than its breaker tolerates. It is a fault.ErrRejected.
 	ErrTooManyRefusals = fmt.Errorf("too many refusals: %w", fault.ErrRejected)
 	// ErrIndexBlocked means that an index accepts no documents at all (read-only, closed, missing,
 	// forbidden). No document is recorded as failed. It is a fault.ErrRejected.

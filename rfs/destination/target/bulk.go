@@ -57,7 +57,7 @@ func (c *Client) Send(ctx context.Context, body []byte, n int) (bulk.Result, err
 	answered := func(int) {}
 	if c.conf.CompressRequests && (n > 1 || len(body) <= longBody) {
 		var compressed bool
-		if compressed, answered = c.encodings.begin(); compressed {
+		if compressed, answered = c.encodings.choose(); compressed {
 			s := c.squeezer()
 			defer c.gzips.Put(s)
 			packed, err := s.pack(body)

@@ -38,9 +38,9 @@ type encodingRates struct {
 
 func (r encodingRates) rate() float64 { return float64(r.bytes) / max(r.spent.Seconds(), 1e-9) }
 
-// begin reports whether to compress the next body. The caller calls end with the body's length once the response has
+// choose reports whether to compress the next body. The caller calls end with the body's length once the response has
 // arrived, unless the body was not accepted completely.
-func (e *encodings) begin() (compressed bool, end func(length int)) {
+func (e *encodings) choose() (compressed bool, end func(length int)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	plain, begin := e.plain != e.trying, time.Now()

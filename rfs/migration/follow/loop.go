@@ -96,7 +96,7 @@ func (l *Loop) run(ctx, led context.Context) error {
 	}
 }
 
-// round runs a round. Failed parts of a round that has arrived are no error: the next round repeats them.
+// round runs a round. It only logs failed parts of a round that has arrived.
 func (l *Loop) round(ctx context.Context) error {
 	arrived, err := l.Round(ctx)
 	if !arrived || err == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
-// SessionEntries returns the planned entries of a session. It returns a fault.ErrConfig if there are none, as in an import.
+// SessionEntries returns the planned entries of a session. Without any, as in an import, it returns a fault.ErrConfig.
 func SessionEntries(ctx context.Context, kept *cms.Coordinator) ([]plan.Entry, error) {
 	var all []plan.Entry
 	for e, err := range session.EntriesOf(kept).All(ctx) {

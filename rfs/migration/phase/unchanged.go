@@ -44,8 +44,8 @@ func (s *Session) continues(ctx context.Context, p *plan.Plan) error {
 	return nil
 }
 
-// lookAtUnchanged verifies the target indices to which a round sends nothing. An index whose target is missing or was replaced is no longer
-// treated as unchanged, so that it fails with the reason.
+// lookAtUnchanged verifies the target indices to which a round sends nothing. An index whose target is missing or was replaced is not
+// treated as unchanged any more, so that it fails with the reason.
 func (s *Session) lookAtUnchanged(ctx context.Context, p *plan.Plan) error {
 	if s.UUIDs == nil {
 		return nil

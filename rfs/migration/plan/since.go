@@ -63,7 +63,7 @@ type Follow struct {
 	Identity string // distinguishes the former snapshot from others of the same name; "": unknown
 	// Parts are later snapshots of some indices, the latest first. They replace the former snapshot for these indices.
 	Parts []Part `json:",omitempty"`
-	// Ended are indices that are no longer followed, sorted by name, because applications write to them on the target.
+	// Ended are indices whose following has ended, sorted by name, because applications write to them on the target.
 	Ended []string
 	// Moved are the indices of Ended that were cut over.
 	Moved []string `json:",omitempty"`
@@ -77,7 +77,7 @@ type Part struct {
 	Group           pattern.List
 }
 
-// leavesOut reports whether an index is no longer followed or belongs to another group.
+// leavesOut reports whether the following of an index has ended, or it belongs to another group.
 func (f *Follow) leavesOut(index string) bool {
 	if f == nil {
 		return false

@@ -214,7 +214,7 @@ func permissions(ctx context.Context, c rest.API, n Needs) []Finding {
 	return all
 }
 
-// transient reports whether a response is no evidence about permissions because the target has a temporary problem.
+// transient reports whether a response proves nothing about permissions because the target has a temporary problem.
 func transient(status int, answer []byte) bool {
 	return errors.Is(fault.CheckStatus("", status, answer), fault.ErrUnavailable)
 }

@@ -133,7 +133,7 @@ func (c *Canonical) str() error {
 func (c *Canonical) array(depth int) error {
 	start := len(c.out)
 	c.out = append(c.out, kindArray)
-	for more := c.t.begin(']'); more; {
+	for more := c.t.enter(']'); more; {
 		err := c.value(depth + 1)
 		if err == nil {
 			more, err = c.t.more(']')
@@ -150,7 +150,7 @@ func (c *Canonical) object(depth int) error {
 	start, first := len(c.out), len(c.members)
 	c.out = append(c.out, kindObject)
 	inOrder := true
-	for more := c.t.begin('}'); more; {
+	for more := c.t.enter('}'); more; {
 		m := member{start: len(c.out)}
 		err := c.key()
 		if err == nil {

@@ -153,7 +153,7 @@ func (s *session) part(ctx context.Context, side int, lease *cms.Lease) error {
 			return s.leave(ctx, side, lease)
 		}
 		p := reading{session: s, side: side, unit: u, start: lease.Start(), due: due, hash: newHasher()}
-		err := s.readUnit(ctx, side, u.Unit, lease.Start(), p.begin)
+		err := s.readUnit(ctx, side, u.Unit, lease.Start(), p.restart)
 		problem := ""
 		switch {
 		case errors.Is(err, errHandOff):
@@ -201,8 +201,8 @@ type reading struct {
 	end   int64 // ordinal after the last document
 }
 
-// begin drops the documents read so far and returns a function that counts documents.
-func (p *reading) begin() func(*Document) error {
+// restart drops the documents read so far and returns a function that counts documents.
+func (p *reading) restart() func(*Document) error {
 	p.found, p.read, p.end = tallies{}, cms.Counts{}, p.start
 	target := ""
 	for name := range p.unit.of {

@@ -79,7 +79,7 @@ func (t *tokens) list(open, end byte, element func() error) error {
 	if t.next() != open {
 		return errForm
 	}
-	for more := t.begin(end); more; {
+	for more := t.enter(end); more; {
 		err := element()
 		if err == nil {
 			more, err = t.more(end)
@@ -91,8 +91,8 @@ func (t *tokens) list(open, end byte, element func() error) error {
 	return nil
 }
 
-// begin moves past the opening bracket at t.i. If the closing one follows, it moves past that too and returns false.
-func (t *tokens) begin(end byte) bool {
+// enter moves past the opening bracket at t.i. If the closing one follows, it moves past that too and returns false.
+func (t *tokens) enter(end byte) bool {
 	t.i++
 	if t.next() != end {
 		return true

@@ -262,8 +262,8 @@ func unreadable(err error) bool {
 }
 
 // readUnit reads a unit when its side's semaphore is free. It retries from the start if the target is unavailable, and
-// calls begin before each attempt.
-func (v *Verifier) readUnit(ctx context.Context, side int, u Unit, from int64, begin func() func(*Document) error) error {
+// calls start before each attempt.
+func (v *Verifier) readUnit(ctx context.Context, side int, u Unit, from int64, start func() func(*Document) error) error {
 	places := v.sources
 	if side == ofTarget {
 		places = v.targets
@@ -276,7 +276,7 @@ func (v *Verifier) readUnit(ctx context.Context, side int, u Unit, from int64, b
 	}
 	policy := retry.Policy{Tries: v.Tries, First: 2 * time.Second, Max: 32 * time.Second, Sleep: v.Pause}
 	for tries := policy.Start(); ; {
-		each := begin()
+		each := start()
 		err := u.Read(ctx, from, func(d *Document) error {
 			v.read[side].Add(1)
 			v.size[side].Add(int64(len(d.Source)))

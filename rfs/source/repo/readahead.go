@@ -65,8 +65,8 @@ type load struct {
 	pool    sync.Pool // of *[]byte of chunk bytes
 }
 
-// begin adds a stream and requests its first ranges.
-func (l *load) begin(s *ahead) {
+// add adds a stream and requests its first ranges.
+func (l *load) add(s *ahead) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.streams = append(l.streams, s)
@@ -190,7 +190,7 @@ func (a *ReadAhead) Open(ctx context.Context, name string, off, n int64) (io.Rea
 	})
 	ctx, cancel := context.WithCancel(ctx)
 	s := &ahead{a: a, ctx: ctx, cancel: cancel, name: name, total: -1, next: off + a.chunk, end: off + n}
-	a.load.begin(s)
+	a.load.add(s)
 	cur, version, err := openVersion(ctx, a.Repository, name, off, a.chunk, "")
 	if err != nil {
 		_ = s.Close()

@@ -60,8 +60,8 @@ func decodeState(r cms.Record) (*state, error) {
 	return s, nil
 }
 
-// begin binds the session to the stream, and creates the missing items of its partitions.
-func (t *Task) begin(ctx context.Context) error {
+// bind binds the session to the stream, and creates the missing items of its partitions.
+func (t *Task) bind(ctx context.Context) error {
 	d, err := t.Stream.Describe(ctx)
 	if err != nil {
 		return err

@@ -150,7 +150,7 @@ func (t *Task) beat() time.Duration { return max(t.Lease/6, time.Second) }
 func (t *Task) Run(outer context.Context) (Account, error) {
 	err := t.prepare(outer)
 	if err == nil {
-		err = t.retry(outer, t.begin)
+		err = t.retry(outer, t.bind)
 	}
 	if err == nil {
 		err = t.takePart(outer)

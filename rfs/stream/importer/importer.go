@@ -159,7 +159,7 @@ func (m *Import) Run(outer context.Context) (Status, error) {
 	if err := m.survey(outer); err != nil {
 		return m.Seen(), unlessEnded(outer, err)
 	}
-	if err := m.begin(outer); err != nil || m.Seen().Complete {
+	if err := m.join(outer); err != nil || m.Seen().Complete {
 		return m.Seen(), unlessEnded(outer, err)
 	}
 	work, ctx := errgroup.WithContext(outer)

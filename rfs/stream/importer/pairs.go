@@ -57,7 +57,7 @@ func (p *pairs) next() (*pair, error) {
 			if len(doc.TrimSpace(line)) == 0 {
 				continue
 			}
-			if !p.begins(line, at) {
+			if !p.starts(line, at) {
 				due := "an action line is due here: "
 				if isFailedDocument(line) {
 					due = "this is a file of failed documents, which rfsd redrive sends: "
@@ -73,8 +73,8 @@ func (p *pairs) next() (*pair, error) {
 	}
 }
 
-// begins starts a pair with an action line, and reports whether the line is one. It copies the line, which is borrowed from lines.
-func (p *pairs) begins(line []byte, at int64) bool {
+// starts starts a pair with an action line, and reports whether the line is one. It copies the line, which is borrowed from lines.
+func (p *pairs) starts(line []byte, at int64) bool {
 	if len(line) > doc.MaxAction {
 		return false
 	}

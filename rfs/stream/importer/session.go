@@ -44,9 +44,9 @@ func (m *Import) retry(ctx context.Context, f func(context.Context) error) error
 	return m.outage(m.Unavailable).Do(ctx, idle.First, m.Clock.Sleep, f)
 }
 
-// begin binds the session to this import, creates its items unless they exist, and reads its progress. It retries until the
+// join binds the session to this import, creates its items unless they exist, and reads its progress. It retries until the
 // store answers.
-func (m *Import) begin(ctx context.Context) error {
+func (m *Import) join(ctx context.Context) error {
 	return m.retry(ctx, func(ctx context.Context) error {
 		if err := m.open(ctx); err != nil {
 			return err

@@ -26,11 +26,11 @@ type unfolding struct {
 	turn chan struct{} // mutex of decompression, since the memory of a batch is known only afterwards
 }
 
-// beside is the memory for records in addition to the longest batch, in bytes.
-const beside = 64 << 20
+// extra is the memory for records in addition to the longest batch, in bytes.
+const extra = 64 << 20
 
 func newUnfolding(longest int64) *unfolding {
-	most := longest + beside
+	most := longest + extra
 	return &unfolding{Budget: budget.New(most, 0), most: most, turn: make(chan struct{}, 1)}
 }
 

@@ -81,8 +81,8 @@ const (
 	keptPrefix = 120         // bytes kept of a longer id
 )
 
-// begun is the content of the object of a session.
-type begun struct {
+// created is the content of the object of a session.
+type created struct {
 	Coordination int    `json:"rfsd_coordination"`
 	Mark         string `json:"mark"` // random
 }
@@ -140,7 +140,7 @@ func (s *Store) OfKind(_ context.Context, kind string) (cms.Store, error) { retu
 // not have.
 func (s *session) probe(ctx context.Context) error {
 	name := s.name + conditions
-	body, err := json.Marshal(begun{1, rand.Text()})
+	body, err := json.Marshal(created{1, rand.Text()})
 	if err != nil {
 		return fmt.Errorf("coordination store: %w", err)
 	}
@@ -162,7 +162,7 @@ func (s *session) Incarnation(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", s.failed(err)
 	}
-	var b begun
+	var b created
 	if err := json.Unmarshal(body, &b); err != nil {
 		return "", fmt.Errorf("object %s: %w: %w", s.name+conditions, err, fault.ErrCorrupt)
 	}
