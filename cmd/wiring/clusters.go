@@ -37,18 +37,3 @@ func (o Options) CheckConnections(ctx context.Context) error {
 	}
 	return nil
 }
-
-// checkCollection refuses, before anything is asked, what cannot be done with a collection of OpenSearch Serverless.
-func (o Options) checkCollection(client *target.Client) error {
-	switch {
-	case !client.Serverless():
-		return nil
-	case o.stateInTarget():
-		return target.ErrServerless
-	case o.Verify:
-		return o.Target.ClusterOnly("comparisons (--verify)")
-	case o.Measure > 0:
-		return o.Target.ClusterOnly("measurements (leave them out with --trial-measure 0s)")
-	}
-	return nil
-}

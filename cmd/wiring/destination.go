@@ -51,7 +51,7 @@ func openDestination(ctx context.Context, o Options, s *phase.Session, in *Resou
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if err := o.checkCollection(client); err != nil {
+	if err := o.Target.CheckUses(target.Uses{State: o.stateInTarget(), Compare: o.Verify, Measure: o.Measure > 0}); err != nil {
 		return nil, nil, nil, err
 	}
 	v, err := askTarget(ctx, client, o.Unavailable, s.Log)

@@ -69,6 +69,29 @@ func (c Config) ClusterOnly(work string) error {
 	return fmt.Errorf("target %s: %s cannot be used with a collection of OpenSearch Serverless; rfsd migrate and rfsd run send a snapshot to it: %w", secret.Text(c.URL), work, fault.ErrConfig)
 }
 
+// Uses are uses of a target in addition to sending documents to it.
+type Uses struct {
+	State   bool // it keeps the state of the work
+	Compare bool
+	Measure bool
+}
+
+// CheckUses returns a fault.ErrConfig if the target is a collection and is used for what collections cannot do. It sends no request.
+func (c Config) CheckUses(u Uses) error {
+	is, err := c.Serverless()
+	switch {
+	case err != nil || !is:
+		return err
+	case u.State:
+		return ErrServerless
+	case u.Compare:
+		return c.ClusterOnly("comparisons (--verify)")
+	case u.Measure:
+		return c.ClusterOnly("measurements (leave them out with --trial-measure 0s)")
+	}
+	return nil
+}
+
 // Lag returns the time after which counts and searches include all accepted documents, if the target does not support refresh
 // requests; 0 if Refresh makes them visible.
 func (v Version) Lag() time.Duration {

@@ -175,3 +175,25 @@ func TestConfig_ClusterOnly(t *testing.T) {
 		})
 	}
 }
+
+func TestConfig_CheckUses(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		uses  Uses
+		words string // of the refusal; "": none
+	}{
+		{"documents", Uses{}, ""},
+		{"the state of the work", Uses{State: true}, "--coordinator-bucket, --coordinator-host or --coordinator-file"},
+		{"comparisons", Uses{Compare: true}, "comparisons (--verify) cannot be used"},
+		{"measurements", Uses{Measure: true}, "--trial-measure 0s"},
+	} {
+		for _, host := range []string{"es", "aoss"} {
+			t.Run(c.name+"/"+host, func(t *testing.T) {
+				err := Config{URL: "https://x.eu-west-1." + host + ".amazonaws.com", Role: "target", SigV4: &SigV4{Region: "eu-west-1"}}.CheckUses(c.uses)
+				if refuses := host == "aoss" && c.words != ""; refuses != (err != nil) || err != nil && (!errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), c.words)) {
+					t.Errorf("%v", err)
+				}
+			})
+		}
+	}
+}
