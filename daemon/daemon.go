@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rfsd/rfsd/daemon/events"
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/fault"
@@ -51,7 +52,7 @@ type Config struct {
 	Scales bool
 	// EndWhenDone makes Run return when no work is left.
 	EndWhenDone bool
-	Sinks       []Sink // receive every event
+	Sinks       []events.Sink // receive every event
 	Logs        *LogRing
 	Log         *slog.Logger
 	Notify      *Notifier // notifies the service manager; nil: none
@@ -98,7 +99,7 @@ type Daemon struct {
 	conf       Config
 	log        *slog.Logger
 	metrics    *metrics.Registry
-	events     *eventBus
+	events     *events.Bus
 	started    time.Time
 	background sync.WaitGroup // tasks started by the loop: releases of leases, store queries
 	wake       chan struct{}  // wakes the loop
@@ -186,7 +187,7 @@ func New(conf Config) *Daemon {
 	d.metrics = metrics.NewRegistry(d.snapshot)
 	d.allowed = [limits]allowance{sends: newAllowance(conf.Send), reads: newAllowance(conf.Read)}
 	d.noteLimits()
-	d.events = newEventBus(conf.Name, conf.Sinks, d.workStore, d.metrics, conf.Log)
+	d.events = events.New(events.Config{Node: conf.Name, Sinks: conf.Sinks, Work: d.workStore, Metrics: d.metrics, Log: conf.Log})
 	d.auto = newAutoscale(conf.MaxWorkers, conf.Memory)
 	return d
 }
@@ -213,7 +214,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	defer cancel()
 	var readers sync.WaitGroup
 	var sinks sync.WaitGroup
-	sinks.Go(func() { d.events.run(inner) })
+	sinks.Go(func() { d.events.Run(inner) })
 	readers.Go(func() { d.readLoop(inner) })
 	readers.Go(func() { d.intentLoop(inner) })
 	readers.Go(func() { d.holdPermit(inner, sends) })
@@ -228,12 +229,16 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.background.Wait()
 	cancel()
 	readers.Wait()
-	d.events.close(ctx, &d.store, d.flushLimit())
+	store, _ := d.store.coordinator() // nil before it was reached
+	d.events.Close(ctx, store, d.flushLimit())
 	sinks.Wait()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.failed
 }
+
+// Timeouts of the sinks when the node ends by itself, and when it is stopped.
+const flushTimeout, stopFlushTimeout = 30 * time.Second, 5 * time.Second
 
 // flushLimit returns the timeout of the sinks for the last events: a service manager kills a node that stops too slowly.
 func (d *Daemon) flushLimit() time.Duration {

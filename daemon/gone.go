@@ -31,7 +31,7 @@ func (d *Daemon) reportNodes(ctx context.Context) {
 		if d.others.reported[subject+code] {
 			return true
 		}
-		ectx, cancel := context.WithTimeout(ctx, eventsTimeout)
+		ectx, cancel := context.WithTimeout(ctx, recordTimeout)
 		defer cancel()
 		if _, err := store.Event(ectx, subject, code, detail); err != nil {
 			d.log.Debug("change of a node not reported", "node", n.Name, "error", err)

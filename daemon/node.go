@@ -176,7 +176,7 @@ func (d *Daemon) view(now time.Time) progress.View {
 
 // Events returns the last events of store and node, at most limit, newest last; limit ≤ 0: all kept events.
 func (d *Daemon) Events(_ context.Context, limit int) ([]status.Event, error) {
-	return d.events.last(limit), nil
+	return d.events.Last(limit), nil
 }
 
 // Items returns the work items as of the last read of the store.
@@ -212,7 +212,7 @@ func (d *Daemon) Account(ctx context.Context) (status.Account, error) {
 	if read.migration == nil {
 		return status.Account{}, errNotRead(why)
 	}
-	return status.NewAccount(read.migration, read.items, refused.With(read.migration), d.events.last(0)), nil
+	return status.NewAccount(read.migration, read.items, refused.With(read.migration), d.events.Last(0)), nil
 }
 
 func errNotRead(why string) error {

@@ -390,7 +390,7 @@ func (d *Daemon) handleFailure(s *slot, now time.Time, why, class string) {
 	d.metrics.Crash(class)
 	d.delayRestart(s, now, why)
 	d.log.Error("worker failed", "slot", s.n, "error", why, "next_start_in", time.Until(s.earliest).Round(time.Millisecond))
-	d.events.add("worker", nil, "worker_failed", why)
+	d.events.Add("worker", "", "worker_failed", why)
 }
 
 // handleCrash handles a worker that did not end by itself, and releases its leases, because its process is known to be dead.
@@ -406,9 +406,9 @@ func (d *Daemon) handleCrash(s *slot, e End, now time.Time) {
 	} else { // killed from outside: no reason to delay the next worker
 		s.lastExit, s.earliest = why, now.Add(restartAfterKill)
 	}
-	subject, _ := s.lease.subject() // rfsctl items list shows the ids
+	subject, item := s.lease.subject()
 	d.log.Error("worker crashed", "slot", s.n, "subject", subject, "pid", s.worker.PID(), "class", class, "reason", why, "stderr", strings.Join(e.Stderr, "\n"))
-	d.events.add("worker", s.lease, "worker_"+class, why)
+	d.events.Add(subject, item, "worker_"+class, why)
 	cause := cms.CauseKilled
 	if counted {
 		cause = cms.CauseNone // the item may have killed it

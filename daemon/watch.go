@@ -15,6 +15,9 @@ import (
 
 const (
 	readTimeout = time.Minute
+	eventsEvery = 10 * time.Second
+	// recordTimeout limits the time for a record in the store that the node does not need.
+	recordTimeout = 5 * time.Second
 	// idleFactor is the factor by which the interval grows while the migration is done, paused or drained.
 	idleFactor = 5
 )
@@ -37,7 +40,9 @@ func (d *Daemon) readLoop(ctx context.Context) {
 
 // readMore reads events and rejected documents, less often than it is called.
 func (d *Daemon) readMore(ctx context.Context) {
-	d.events.read(ctx, &d.store, d.position().Interval(eventsEvery, schedule.EventRate))
+	if store, err := d.store.coordinator(); err == nil {
+		d.events.Read(ctx, store, d.position().Interval(eventsEvery, schedule.EventRate))
+	}
 	d.readRefused(ctx)
 }
 
@@ -263,7 +268,7 @@ func (d *Daemon) apply(i session.Intent) {
 	changed := !d.known || !i.Same(d.intent)
 	if changed && d.known {
 		d.log.Info("orders changed", "state", i.State, "workers", i.Workers, "drained", i.Drained, "set", i.Set.String(), "by", i.Who)
-		d.events.add("fleet", nil, "intent", i.Since(d.intent)+" by "+i.Who)
+		d.events.Add("fleet", "", "intent", i.Since(d.intent)+" by "+i.Who)
 	}
 	set := !i.Set.Same(d.intent.Set)
 	d.intent, d.known = i, true

@@ -24,6 +24,7 @@ import (
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/api"
 	"github.com/rfsd/rfsd/daemon/cert"
+	"github.com/rfsd/rfsd/daemon/events"
 	"github.com/rfsd/rfsd/daemon/fleet"
 	"github.com/rfsd/rfsd/daemon/sharing"
 	"github.com/rfsd/rfsd/daemon/sinks"
@@ -424,8 +425,8 @@ func (r runOptions) kind(open func(context.Context) (*cms.Coordinator, error)) f
 	}
 }
 
-func eventSinks(r runOptions) []daemon.Sink {
-	var all []daemon.Sink
+func eventSinks(r runOptions) []events.Sink {
+	var all []events.Sink
 	if r.own.Events.Webhook != "" {
 		all = append(all, sinks.NewWebhook(r.own.Events.Webhook))
 	}

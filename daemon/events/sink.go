@@ -1,4 +1,4 @@
-package daemon
+package events
 
 import (
 	"context"
@@ -11,9 +11,6 @@ import (
 const (
 	sinkQueueSize   = 256
 	deliveryTimeout = 15 * time.Second
-	// Timeouts of the sinks when the node ends by itself, and when it is stopped.
-	flushTimeout     = 30 * time.Second
-	stopFlushTimeout = 5 * time.Second
 )
 
 // deliveries limits the attempts to deliver an event. Every error is retried.
@@ -22,13 +19,13 @@ var deliveries = retry.Policy{Tries: 5, First: time.Second, Max: time.Minute, Pa
 // sinkWorker delivers the events of one sink in sequence. The mutex of bus guards its maps.
 type sinkWorker struct {
 	sink   Sink
-	bus    *eventBus
+	bus    *Bus
 	queue  chan status.Event
 	queued map[string]bool // ids of the store's events that are queued or being delivered
 	taken  map[string]bool // ids of the store's events that were delivered
 }
 
-func newSinkWorker(s Sink, b *eventBus) *sinkWorker {
+func newSinkWorker(s Sink, b *Bus) *sinkWorker {
 	return &sinkWorker{sink: s, bus: b, queue: make(chan status.Event, sinkQueueSize), queued: map[string]bool{}, taken: map[string]bool{}}
 }
 
@@ -77,10 +74,10 @@ func (s *sinkWorker) deliver(ctx context.Context, e status.Event) {
 	})
 	name := s.sink.Name()
 	if err == nil {
-		s.bus.metrics.Event(name, "sent")
+		s.bus.conf.Metrics.Event(name, "sent")
 	} else {
-		s.bus.metrics.Event(name, "failed")
-		s.bus.log.Warn("event not delivered", "sink", name, "code", e.Code, "subject", e.Subject, "again", e.ID != "", "error", err)
+		s.bus.conf.Metrics.Event(name, "failed")
+		s.bus.conf.Log.Warn("event not delivered", "sink", name, "code", e.Code, "subject", e.Subject, "again", e.ID != "", "error", err)
 	}
 	s.bus.settle(ctx, s, e, err == nil)
 }

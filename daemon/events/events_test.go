@@ -1,12 +1,13 @@
-package daemon
+package events
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -16,7 +17,13 @@ import (
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+)
+
+const (
+	every    = 10 * time.Second // between two reads
+	endLimit = 5 * time.Second
 )
 
 type fakeSink struct {
@@ -53,21 +60,31 @@ func (s *fakeSink) events() []status.Event {
 }
 
 // busOf runs the events of a node, like its process, until the returned function is called.
-func busOf(t *testing.T, store *cms.Coordinator, sinks ...Sink) (b *eventBus, end func()) {
+func busOf(t *testing.T, store *cms.Coordinator, sinks ...Sink) (b *Bus, end func()) {
 	t.Helper()
-	b = newEventBus("n1", sinks, func() (*cms.Coordinator, string, error) { return nil, "", nil }, metrics.NewRegistry(nil), discard())
+	b = New(Config{
+		Node: "n1", Sinks: sinks, Work: func() (*cms.Coordinator, string, error) { return nil, "", nil }, Metrics: metrics.NewRegistry(nil), Log: slog.New(slog.DiscardHandler),
+	})
 	var wg sync.WaitGroup
-	wg.Go(func() { b.run(t.Context()) })
+	wg.Go(func() { b.Run(t.Context()) })
 	return b, func() {
-		b.close(t.Context(), reached(store), stopFlushTimeout)
+		b.Close(t.Context(), store, endLimit)
 		wg.Wait()
 	}
 }
 
-func reached(store *cms.Coordinator) *connection {
-	c := &connection{}
-	c.set(store)
-	return c
+func newStore(t *testing.T) *cms.Coordinator {
+	t.Helper()
+	bolt, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := bolt.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return cms.New(cms.Config{Store: bolt, Creator: "test"})
 }
 
 func stored(t *testing.T, store *cms.Coordinator, subject string) {
@@ -78,10 +95,10 @@ func stored(t *testing.T, store *cms.Coordinator, subject string) {
 }
 
 // readEvents reads the store's events as the node does every ten seconds.
-func readEvents(t *testing.T, b *eventBus, store *cms.Coordinator) {
+func readEvents(t *testing.T, b *Bus, store *cms.Coordinator) {
 	t.Helper()
-	time.Sleep(eventsEvery) // of the bubble
-	b.read(t.Context(), reached(store), eventsEvery)
+	time.Sleep(every) // of the bubble
+	b.Read(t.Context(), store, every)
 	synctest.Wait()
 }
 
@@ -105,7 +122,7 @@ func TestEventsOfTheStoreReachEverySinkOnce(t *testing.T) {
 			b, end := busOf(t, store, sink)
 			stored(t, store, "first")
 			readEvents(t, b, store)
-			if all := b.last(0); len(all) != 2 || all[0].Subject != "old" || all[1].Detail != "checksum" || len(b.last(1)) != 1 {
+			if all := b.Last(0); len(all) != 2 || all[0].Subject != "old" || all[1].Detail != "checksum" || len(b.Last(1)) != 1 {
 				t.Errorf("shown: %+v", all)
 			}
 			end()
@@ -162,7 +179,7 @@ func TestEventsOfTheStoreReachEverySinkOnce(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store, sink := newStore(t, 1), &fakeSink{}
+				store, sink := newStore(t), &fakeSink{}
 				c.run(t, store, sink)
 				if got := subjects(sink); got != c.want {
 					t.Errorf("delivered %q, want %q", got, c.want)
@@ -182,7 +199,7 @@ func (n named) Name() string { return n.name }
 
 func TestDeliveredEventsStaySmall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, sink := newStore(t, 1), &fakeSink{}
+		store, sink := newStore(t), &fakeSink{}
 		b, end := busOf(t, store, sink)
 		for n := range 300 {
 			stored(t, store, fmt.Sprint(n))
@@ -202,7 +219,7 @@ func TestASinkThatHangsDelaysNoCaller(t *testing.T) {
 		b, end := busOf(t, nil, sink)
 		begin := time.Now()
 		for range 3 * sinkQueueSize {
-			b.add("x", nil, "y", "z")
+			b.Add("x", "", "y", "z")
 		}
 		if took := time.Since(begin); took > 0 {
 			t.Errorf("adding took %v", took)
@@ -210,7 +227,7 @@ func TestASinkThatHangsDelaysNoCaller(t *testing.T) {
 		go func() { time.Sleep(time.Second); close(sink.hang) }()
 		end()
 		rec := httptest.NewRecorder()
-		b.metrics.Handler().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		b.conf.Metrics.Handler().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 		if text := rec.Body.String(); !strings.Contains(text, `rfsd_events_sent_total{sink="fake",result="dropped"}`) || !strings.Contains(text, `result="sent"`) {
 			t.Errorf("dropped and sent events are not counted:\n%s", text)
 		}
@@ -220,68 +237,27 @@ func TestASinkThatHangsDelaysNoCaller(t *testing.T) {
 func TestASinkThatNeverAnswersDelaysTheEndByItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, end := busOf(t, nil, &fakeSink{hang: make(chan struct{})})
-		b.add("x", nil, "y", "z")
+		b.Add("x", "", "y", "z")
 		synctest.Wait()
 		begin := time.Now()
 		end()
-		if took := time.Since(begin); took != stopFlushTimeout {
-			t.Errorf("the end took %v, not %v", took, stopFlushTimeout)
+		if took := time.Since(begin); took != endLimit {
+			t.Errorf("the end took %v, not %v", took, endLimit)
 		}
 	})
 }
 
-func TestTheLogRingKeepsTheLastLinesAsJSON(t *testing.T) {
-	r := NewLogRing(3)
-	if _, err := r.Write([]byte("{\"n\":1}\n{\"n\":2}\n\n{\"n\":3}\n")); err != nil {
-		t.Fatal(err)
-	}
-	r.Add([]byte("panic: \"x\""))
-	r.Add([]byte(strings.Repeat("y", 2*maxLogLine)))
-	got := r.Last(0)
-	if len(got) != 3 || string(got[0]) != `{"n":3}` || !strings.Contains(string(got[1]), `panic: \"x\"`) || len(got[2]) > maxLogLine+200 {
-		t.Errorf("%s", got)
-	}
-	for _, line := range got {
-		if !json.Valid(line) {
-			t.Errorf("%s", line)
+// TestAnEventOfTheStoreNamesIndexAndShard as text, and has the id that commands accept.
+func TestAnEventOfTheStoreNamesIndexAndShard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		item := cms.ItemID{Index: "logs", Shard: 2, Cursor: 70}.String()
+		store, sink := newStore(t), &fakeSink{}
+		b, end := busOf(t, store, sink)
+		stored(t, store, item)
+		readEvents(t, b, store)
+		end()
+		if got := sink.events(); len(got) != 1 || got[0].Subject != "index logs shard 2 from document number 70" || got[0].Item != item {
+			t.Errorf("%+v", got)
 		}
-	}
-	if len(r.Last(1)) != 1 {
-		t.Error("the limit is not kept")
-	}
-}
-
-// TestEventsNameIndexAndShard: an event about a lease names index and shard as text, and has the id that commands accept.
-func TestEventsNameIndexAndShard(t *testing.T) {
-	item := cms.ItemID{Index: "logs", Shard: 2, Cursor: 70}.String()
-	for _, c := range []struct {
-		name          string
-		happens       func(t *testing.T, b *eventBus, store *cms.Coordinator)
-		subject, item string
-	}{
-		{"a worker that held an item", func(_ *testing.T, b *eventBus, _ *cms.Coordinator) {
-			b.add("worker", &Lease{Item: item}, "worker_killed", "x")
-		}, "index logs shard 2 from document number 70", item},
-		{"a worker that held a window", func(_ *testing.T, b *eventBus, _ *cms.Coordinator) {
-			b.add("worker", &Lease{Item: "12", Index: "a/0-0.ndjson", Shard: 1}, "worker_killed", "x")
-		}, "file a/0-0.ndjson window 12", "12"},
-		{"a worker between two leases", func(_ *testing.T, b *eventBus, _ *cms.Coordinator) {
-			b.add("worker", &Lease{}, "worker_killed", "x")
-		}, "worker", ""},
-		{"a worker without a lease", func(_ *testing.T, b *eventBus, _ *cms.Coordinator) { b.add("worker", nil, "worker_failed", "x") }, "worker", ""},
-		{"an event of the store", func(t *testing.T, _ *eventBus, store *cms.Coordinator) { stored(t, store, item) }, "index logs shard 2 from document number 70", item},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store, sink := newStore(t, 1), &fakeSink{}
-				b, end := busOf(t, store, sink)
-				c.happens(t, b, store)
-				readEvents(t, b, store)
-				end()
-				if got := sink.events(); len(got) != 1 || got[0].Subject != c.subject || got[0].Item != c.item {
-					t.Errorf("%+v", got)
-				}
-			})
-		})
-	}
+	})
 }

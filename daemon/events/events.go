@@ -1,4 +1,5 @@
-package daemon
+// Package events keeps the last events of a node, of its fleet and of its session, and delivers them to other systems.
+package events
 
 import (
 	"cmp"
@@ -22,27 +23,33 @@ type Sink interface {
 }
 
 const (
-	eventsEvery   = 10 * time.Second
-	eventsTimeout = 5 * time.Second // of the last read and of the last record
+	readTimeout = time.Minute
+	lastTimeout = 5 * time.Second // of the last read and of the last record
 	// visibleWithin is the maximum time from the timestamp of an event until all nodes can read it.
 	visibleWithin = time.Minute
 	// startSlack is the maximum age of an event before the node's first start to count as new: clocks of the store's nodes differ.
 	startSlack = time.Second
 )
 
-// eventBus keeps the last events and passes them to the sinks without blocking the caller. It offers an event of the store to a sink again
+// Config of a Bus.
+type Config struct {
+	Node  string
+	Sinks []Sink // receive every event
+	// Work returns the session whose items the workers process.
+	Work    func() (store *cms.Coordinator, session string, err error)
+	Metrics *metrics.Registry
+	Log     *slog.Logger
+}
+
+// Bus keeps the last events and passes them to the sinks without blocking the caller. It offers an event of the store to a sink again
 // until it is delivered, and records deliveries in the store, so that a restarted node neither repeats nor loses an event.
-type eventBus struct {
-	node    string
+type Bus struct {
+	conf    Config
 	started time.Time
-	metrics *metrics.Registry
-	log     *slog.Logger
 	sinks   []*sinkWorker
 	closing chan struct{} // closed when the sinks have to end
 	limit   time.Duration // of the time that they may take then
 	due     time.Time     // time of the next read
-	// work returns the session whose items the workers process.
-	work func() (store *cms.Coordinator, session string, err error)
 
 	mu     sync.Mutex
 	events []status.Event
@@ -60,16 +67,17 @@ type storedEvent struct {
 	at int64
 }
 
-func newEventBus(node string, sinks []Sink, work func() (*cms.Coordinator, string, error), m *metrics.Registry, log *slog.Logger) *eventBus {
-	b := &eventBus{node: node, work: work, started: time.Now(), metrics: m, log: log, closing: make(chan struct{}), known: map[string]bool{}}
-	for _, s := range sinks {
+// New returns the bus of a node that starts now.
+func New(conf Config) *Bus {
+	b := &Bus{conf: conf, started: time.Now(), closing: make(chan struct{}), known: map[string]bool{}}
+	for _, s := range conf.Sinks {
 		b.sinks = append(b.sinks, newSinkWorker(s, b))
 	}
 	return b
 }
 
-// run delivers events until close is called, then the queued ones within its limit.
-func (b *eventBus) run(ctx context.Context) {
+// Run delivers events until Close is called, then the queued ones within its limit.
+func (b *Bus) Run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	var wg sync.WaitGroup
@@ -87,48 +95,45 @@ func (b *eventBus) run(ctx context.Context) {
 		cancel()
 		<-ended
 	}
-	last, end := context.WithTimeout(context.WithoutCancel(ctx), eventsTimeout)
+	last, end := context.WithTimeout(context.WithoutCancel(ctx), lastTimeout)
 	defer end()
 	b.save(last)
 }
 
-// close reads the events of the store a last time, if it was reached. Then run returns once all are delivered, or after limit.
-func (b *eventBus) close(ctx context.Context, store *connection, limit time.Duration) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), eventsTimeout)
+// Close reads the events of the store a last time; nil: it was not reached. Then Run returns once all are delivered, or after limit.
+func (b *Bus) Close(ctx context.Context, store *cms.Coordinator, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTimeout)
 	defer cancel()
-	if store, err := store.coordinator(); err == nil && len(b.sinks) > 0 {
+	if store != nil && len(b.sinks) > 0 {
 		b.readNow(ctx, store)
 	}
 	b.limit = limit
 	close(b.closing)
 }
 
-// add adds an event of this node. about is the lease that it concerns, or nil.
-func (b *eventBus) add(subject string, about *Lease, code, detail string) {
-	e := status.Event{Time: time.Now().UTC(), Node: b.node, Subject: subject, Code: code, Detail: detail}
-	if about != nil {
-		e.Subject, e.Item = about.subject()
-	}
+// Add adds an event of this node. item is the id that commands accept; "": none.
+func (b *Bus) Add(subject, item, code, detail string) {
+	e := status.Event{Time: time.Now().UTC(), Node: b.conf.Node, Subject: subject, Item: item, Code: code, Detail: detail}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.keep(e)
 	for _, s := range b.sinks {
 		if !s.offer(e) {
-			b.metrics.Event(s.sink.Name(), "dropped")
+			b.conf.Metrics.Event(s.sink.Name(), "dropped")
 		}
 	}
 }
 
 // keep adds an event to the shown ones. b.mu is held.
-func (b *eventBus) keep(e status.Event) {
+func (b *Bus) keep(e status.Event) {
 	b.events = append(b.events, e)
 	if over := len(b.events) - status.KeptEvents; over > 0 {
 		b.events = slices.Delete(b.events, 0, over)
 	}
 }
 
-// last returns the newest events, newest last.
-func (b *eventBus) last(limit int) []status.Event {
+// Last returns the newest events, newest last.
+func (b *Bus) Last(limit int) []status.Event {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	sorted := slices.Clone(b.events)
@@ -139,10 +144,9 @@ func (b *eventBus) last(limit int) []status.Event {
 	return sorted
 }
 
-// read reads the events of the store when that is due.
-func (b *eventBus) read(ctx context.Context, to *connection, every time.Duration) {
-	store, err := to.coordinator()
-	if err != nil || time.Now().Before(b.due) {
+// Read reads the events of the store, unless the last read was started less than every ago.
+func (b *Bus) Read(ctx context.Context, store *cms.Coordinator, every time.Duration) {
+	if time.Now().Before(b.due) {
 		return
 	}
 	b.due = time.Now().Add(every)
@@ -151,14 +155,14 @@ func (b *eventBus) read(ctx context.Context, to *connection, every time.Duration
 	b.readNow(ctx, store)
 }
 
-func (b *eventBus) readNow(ctx context.Context, store *cms.Coordinator) {
+func (b *Bus) readNow(ctx context.Context, store *cms.Coordinator) {
 	if err := b.prepare(ctx, store); err != nil {
-		b.log.Debug("delivered events unreadable", "error", err)
+		b.conf.Log.Debug("delivered events unreadable", "error", err)
 		return
 	}
 	all, err := b.readAll(ctx, store)
 	if err != nil {
-		b.log.Debug("events unreadable", "error", err)
+		b.conf.Log.Debug("events unreadable", "error", err)
 		return
 	}
 	b.mu.Lock()
@@ -183,12 +187,12 @@ func (b *eventBus) readNow(ctx context.Context, store *cms.Coordinator) {
 }
 
 // readAll returns the events of the session of the orders, and of the session whose items the workers process, if that differs.
-func (b *eventBus) readAll(ctx context.Context, store *cms.Coordinator) ([]status.Event, error) {
+func (b *Bus) readAll(ctx context.Context, store *cms.Coordinator) ([]status.Event, error) {
 	all, err := status.ReadEvents(ctx, store)
 	if err != nil {
 		return nil, err
 	}
-	work, of, err := b.work()
+	work, of, err := b.conf.Work()
 	if err != nil || work == store || work == nil {
 		return all, nil //nolint:nilerr // no round has started yet
 	}
@@ -201,14 +205,14 @@ func (b *eventBus) readAll(ctx context.Context, store *cms.Coordinator) ([]statu
 
 // prepare reads, at the first contact with the store, the record of delivered events. A node without a record delivers the events since its
 // own start, by the store's clock.
-func (b *eventBus) prepare(ctx context.Context, store *cms.Coordinator) error {
+func (b *Bus) prepare(ctx context.Context, store *cms.Coordinator) error {
 	b.mu.Lock()
 	known := b.store != nil
 	b.mu.Unlock()
 	if known || len(b.sinks) == 0 {
 		return nil
 	}
-	was, err := session.DeliveriesOf(store).Read(ctx, b.node)
+	was, err := session.DeliveriesOf(store).Read(ctx, b.conf.Node)
 	isNew := errors.Is(err, cms.ErrNotFound)
 	if err != nil && !isNew {
 		return err
@@ -233,7 +237,7 @@ func (b *eventBus) prepare(ctx context.Context, store *cms.Coordinator) error {
 }
 
 // settle records that the delivery of an event has ended, and saves the record when the queue is empty.
-func (b *eventBus) settle(ctx context.Context, s *sinkWorker, e status.Event, ok bool) {
+func (b *Bus) settle(ctx context.Context, s *sinkWorker, e status.Event, ok bool) {
 	if e.ID == "" {
 		return
 	}
@@ -249,7 +253,7 @@ func (b *eventBus) settle(ctx context.Context, s *sinkWorker, e status.Event, ok
 }
 
 // save records the delivered events. After a failure a restarted node repeats events at worst.
-func (b *eventBus) save(ctx context.Context) {
+func (b *Bus) save(ctx context.Context) {
 	b.saving.Lock()
 	defer b.saving.Unlock()
 	b.mu.Lock()
@@ -261,8 +265,8 @@ func (b *eventBus) save(ctx context.Context) {
 	d := b.delivered()
 	b.saved = true
 	b.mu.Unlock()
-	if err := session.DeliveriesOf(store).Note(ctx, b.node, d); err != nil {
-		b.log.Debug("delivered events not recorded", "error", err)
+	if err := session.DeliveriesOf(store).Note(ctx, b.conf.Node, d); err != nil {
+		b.conf.Log.Debug("delivered events not recorded", "error", err)
 		b.mu.Lock()
 		b.saved = false
 		b.mu.Unlock()
@@ -270,7 +274,7 @@ func (b *eventBus) save(ctx context.Context) {
 }
 
 // delivered returns the record, without the events that every sink has accepted. b.mu is held.
-func (b *eventBus) delivered() session.Delivered {
+func (b *Bus) delivered() session.Delivered {
 	for _, x := range b.stored {
 		if slices.ContainsFunc(b.sinks, func(s *sinkWorker) bool { return !s.taken[x.id] }) {
 			break
