@@ -158,7 +158,7 @@ func bulkOptions(o Options, in *Resources, client *target.Client) bulk.Options {
 	return b
 }
 
-// maxBody returns what asks the target, once it is needed, for the longest body of a request that it takes; 0: unknown.
+// maxBody returns a function that asks the target for the longest body of a request that it takes; 0: unknown.
 func maxBody(client *target.Client, log *slog.Logger) func(ctx context.Context) int64 {
 	return func(ctx context.Context) int64 {
 		most, err := client.MaxBody(ctx)
@@ -172,12 +172,9 @@ func maxBody(client *target.Client, log *slog.Logger) func(ctx context.Context) 
 // longestSource returns the bytes of the longest source that is sent: what the user permits, or what the target takes in a
 // request; 0: unknown. The errors are of ctx.
 func longestSource(ctx context.Context, o Options, client *target.Client, log *slog.Logger) (int64, error) {
-	most, err := client.MaxBody(ctx)
-	if err != nil {
-		if ctx.Err() != nil {
-			return 0, err
-		}
-		log.Debug("the size of requests that the target takes is unknown", "error", err)
+	most := maxBody(client, log)(ctx)
+	if err := ctx.Err(); err != nil {
+		return 0, err
 	}
 	if o.maxDocument > 0 && (most <= 0 || most > o.maxDocument) {
 		most = o.maxDocument
