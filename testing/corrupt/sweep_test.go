@@ -353,6 +353,13 @@ func unprovable(name, other, what string) bool {
 	return what == "swap" && strings.HasPrefix(base, "meta-") && strings.HasPrefix(path.Base(other), "meta-")
 }
 
+// hasLater reports whether a blob is the metadata of a translog of a remote store that has a later one. Clusters remove the ones between
+// snapshots, so nothing shows that it is missing.
+func hasLater(name string, names []string) bool {
+	dir := path.Dir(name)
+	return strings.HasSuffix(dir, "/translog/metadata") && slices.ContainsFunc(names, func(other string) bool { return path.Dir(other) == dir && other < name })
+}
+
 func sweep(t *testing.T, dir string, flips int) {
 	ctx := t.Context()
 	m := &memory{blobs: load(t, dir)}
@@ -390,6 +397,8 @@ func sweep(t *testing.T, dir string, flips int) {
 			switch {
 			case err == nil && got == want:
 				harmless++
+			case err == nil && d.what == "delete" && hasLater(name, names):
+				unproven++
 			case err == nil && got.documents == want.documents && unprovable(name, names[(i+1)%len(names)], d.what):
 				unproven++
 			case err == nil:

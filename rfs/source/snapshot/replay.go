@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -103,6 +104,9 @@ func (s *replay) find(ctx context.Context, p Pinned) ([]*translogFile, error) {
 	}); err != nil {
 		return nil, err
 	}
+	if err := s.prove(ctx, store.folder("metadata")+"/", name, listed); err != nil {
+		return nil, err
+	}
 	var all []*translogFile
 	for n := listed.last; n >= listed.first; n-- {
 		term := listed.terms[strconv.FormatInt(n, 10)]
@@ -117,6 +121,50 @@ func (s *replay) find(ctx context.Context, p Pinned) ([]*translogFile, error) {
 		g.Go(func() error { return s.describe(gctx, x) })
 	}
 	return all, g.Wait()
+}
+
+// prove returns fault.ErrCorrupt if the last listed generation is not the one that the name of the metadata states, or if the newest
+// metadata of the translog is missing. Nothing proves that other metadata is missing: clusters remove metadata of moments between snapshots.
+func (s *replay) prove(ctx context.Context, folder, name string, listed generations) error {
+	for part, n := range []int64{listed.term, listed.last} {
+		if stated, err := inverted(folder, name, part+1); err != nil {
+			return err
+		} else if stated != n {
+			return fault.Corrupt(folder+name, "", -1, "it lists the generations %d to %d of term %d, but its name states %d", listed.first, listed.last, listed.term, stated)
+		}
+	}
+	newest, err := s.newest(ctx, folder+"metadata__", func(name string) (int64, error) { return inverted(folder, strings.TrimPrefix(name, folder), 2) })
+	if err != nil || newest > listed.last {
+		return err // later generations are of the time after the snapshot
+	}
+	data := s.store.folder("data") + "/" + listed.terms[strconv.FormatInt(listed.last, 10)] + "/translog-"
+	newest, err = s.newest(ctx, data, func(name string) (int64, error) {
+		number, _, _ := strings.Cut(strings.TrimPrefix(name, data), ".")
+		n, err := strconv.ParseInt(number, 10, 64)
+		if err != nil {
+			return 0, fault.Corrupt(name, "", -1, "its name is not the one of a generation")
+		}
+		return n, nil
+	})
+	if err == nil && newest > listed.last {
+		err = fault.Corrupt(folder+name, "", -1, "it is the newest metadata of the translog, but generation %d has been uploaded, too; if the cluster is being written to just now, run the command again", newest)
+	}
+	return err
+}
+
+// newest returns the highest number of the blobs with a prefix.
+func (s *replay) newest(ctx context.Context, prefix string, number func(name string) (int64, error)) (highest int64, err error) {
+	for blob, err := range s.store.List(ctx, prefix) {
+		if err != nil {
+			return 0, err
+		}
+		n, err := number(blob.Name)
+		if err != nil {
+			return 0, err
+		}
+		highest = max(highest, n)
+	}
+	return highest, nil
 }
 
 // describe reads the checkpoint of a generation. Without one, as when a cluster keeps it in the metadata of the object, all of the file

@@ -35,7 +35,7 @@ type testGeneration struct {
 
 // translogOf returns a repository with a translog of generations from 1 on.
 func translogOf(all ...testGeneration) memory {
-	m := memory{fmt.Sprintf("u/0/translog/metadata/metadata__%019d__%019d__%019d__n__1__1", math.MaxInt64-1, math.MaxInt64-9, int64(math.MaxInt64-50)): generationList(1, int64(len(all)), "5")}
+	m := memory{fmt.Sprintf("u/0/translog/metadata/metadata__%019d__%019d__%019d__n__1__1", math.MaxInt64-1, math.MaxInt64-len(all), int64(math.MaxInt64-50)): generationList(1, int64(len(all)), "5")}
 	for i, g := range all {
 		name := fmt.Sprintf("u/0/translog/data/5/translog-%d.", i+1)
 		m[name+"tlog"] = tlog(g.bodies...)
@@ -134,6 +134,15 @@ func TestReplay_WhatIsNotCertainIsRefused(t *testing.T) {
 				}
 			}
 		}, fault.ErrCorrupt, `generation 1 of term "x"`},
+		{"metadata of another moment", func(m memory) {
+			for name := range m {
+				if strings.Contains(name, "/metadata/") {
+					m[name] = append(m[name][:0:0], generationList(1, 2, "5")...)
+				}
+			}
+		}, fault.ErrCorrupt, "its name states 1"},
+		{"the newest metadata is missing", func(m memory) { m["u/0/translog/data/5/translog-2.tlog"] = tlog() }, fault.ErrCorrupt, "generation 2 has been uploaded"},
+		{"a data blob of no generation", func(m memory) { m["u/0/translog/data/5/translog-x.tlog"] = tlog() }, fault.ErrCorrupt, "translog-x.tlog"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := sound()
@@ -154,8 +163,19 @@ func TestPinned_OperationsThatTheCommitHasDoNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		for blob := range m {
-			if strings.Contains(blob, fmt.Sprintf("/%d/translog/metadata/", shard)) {
-				m[blob] = generationList(2, 2, "1") // which is empty
+			_, name, there := strings.Cut(blob, fmt.Sprintf("/%d/translog/metadata/", shard))
+			if !there {
+				continue
+			}
+			last, err := inverted("", name, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m[blob] = generationList(last, last, "1")
+			for other := range m {
+				if strings.HasSuffix(other, fmt.Sprintf("/%d/translog/data/1/translog-%d.ckp", shard, last)) {
+					m[other] = ckp(0, 0, -1, trimmedNot) // nothing is left in it
+				}
 			}
 		}
 		s := &Shard{Index: "remote", Number: shard, repo: m}

@@ -44,7 +44,7 @@ type operation struct {
 
 // generations are the generations of a translog, from first to last, and their terms.
 type generations struct {
-	first, last int64
+	term, first, last int64
 	terms       map[string]string
 }
 
@@ -54,8 +54,7 @@ func parseTranslog(b []byte) (g generations, err error) {
 	if err != nil {
 		return g, err
 	}
-	in.I64()
-	g.last, g.first = in.I64(), in.I64()
+	g.term, g.last, g.first = in.I64(), in.I64(), in.I64()
 	n := in.Count(2)
 	if in.Err() == nil && (n > maxGenerations || g.first < 0 || g.last < g.first || g.last-g.first >= maxGenerations) {
 		in.Fail("%d generations from %d to %d", n, g.first, g.last)
