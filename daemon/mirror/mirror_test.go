@@ -109,7 +109,7 @@ func TestPack_HasTheSumOfTheStore(t *testing.T) {
 			s.r.Items, s.r.Indices = append(s.r.Items[:1:1], s.r.Items[6:]...), s.r.Indices[1:]
 		}
 		s.r.Followed, s.r.Undone = round >= 15, round >= 25 // before its first round, it is followed without rounds
-		if round == 20 { // it is a round of a cluster that is followed
+		if round == 20 {                                    // it is a round of a cluster that is followed
 			s.r.Session, s.r.Cutover = "live-round-3", session.Cutover{State: session.CutoverReturned, Reason: "the target is silent", Ordered: 1_000_000_000_000}
 			s.r.Rounds = session.Followed{FailedBefore: 2, Failures: 1, Failure: "shard 0 is damaged", Rounds: []session.Round{{Number: 2, Snapshot: "a", Started: 1, Arrived: 2}, {Number: 3, Started: 3}}}
 		}

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"errors"
+
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/daemon/telemetry"
 	"github.com/rfsd/rfsd/rfs/base/fault"

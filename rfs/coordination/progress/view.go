@@ -67,7 +67,9 @@ type View struct {
 }
 
 // Ended reports whether every phase has ended and no item is open, or the session was undone.
-func (v View) Ended() bool { return v.State == StateComplete || v.State == StateLosses || v.State == StateUndone }
+func (v View) Ended() bool {
+	return v.State == StateComplete || v.State == StateLosses || v.State == StateUndone
+}
 
 // View returns the view at a time of the monotonic clock. s is the session as last read, or nil; the samples of the Measure must cover the
 // whole session.

@@ -45,7 +45,7 @@ type operation struct {
 // generations are the generations of a translog, from first to last, and their terms.
 type generations struct {
 	term, first, last int64
-	terms       map[string]string
+	terms             map[string]string
 }
 
 // parseTranslog returns the generations that a metadata blob lists.
