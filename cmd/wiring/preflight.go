@@ -61,7 +61,7 @@ func Preflight(ctx context.Context, o Options, ask config.Planning, log *slog.Lo
 		e.Target, indices.UUIDs = client, client
 		e.Own, err = o.ownTargets(ctx)
 		if undone = errors.Is(err, session.ErrUndone); err != nil && !undone {
-			log.Warn("whether the session exists is not known", "session", o.SessionOrDefault(), "reason", fault.Text(err))
+			log.Warn("whether the session exists is unknown", "session", o.SessionOrDefault(), "reason", fault.Text(err))
 		}
 	}
 	dry := objects.DryRunCluster{Target: e.Target}

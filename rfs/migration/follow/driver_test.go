@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -77,14 +76,6 @@ func (f *fleetOf) root() *cms.Coordinator { return f.chain(f.store).Root }
 func (f *fleetOf) chain(store cms.Store) *follow.Chain {
 	clock := cmstest.Clock{Start: f.start}
 	return &follow.Chain{Root: cms.New(cms.Config{Store: store, Creator: "test", Clock: clock}), Session: "s", Clock: clock}
-}
-
-// driver returns the driver of a node with a round every minute.
-func (f *fleetOf) driver(root *cms.Coordinator) *follow.Driver {
-	return &follow.Driver{
-		Root: root, TTL: f.ttl, Ask: func() time.Duration { return 5 * time.Second },
-		Loop: follow.Loop{Clock: f.chain(f.store).Clock, Every: time.Minute, Log: slog.New(slog.DiscardHandler)},
-	}
 }
 
 // drives starts a node and returns a function that ends it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -189,5 +190,13 @@ func TestLoop_CountsAFailedRound(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// driver returns the driver of a node with a round every minute.
+func (f *fleetOf) driver(root *cms.Coordinator) *follow.Driver {
+	return &follow.Driver{
+		Root: root, TTL: f.ttl, Ask: func() time.Duration { return 5 * time.Second },
+		Loop: follow.Loop{Clock: f.chain(f.store).Clock, Every: time.Minute, Log: slog.New(slog.DiscardHandler)},
 	}
 }

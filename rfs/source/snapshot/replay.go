@@ -123,7 +123,7 @@ func (s *replay) find(ctx context.Context, p Pinned) ([]*translogFile, error) {
 	return all, g.Wait()
 }
 
-// prove returns fault.ErrCorrupt if the last listed generation is not the one that the name of the metadata states, or if the newest
+// prove returns fault.ErrCorrupt if the last listed generation is not the generation that the name of the metadata states, or if the newest
 // metadata of the translog is missing. Nothing proves that other metadata is missing: clusters remove metadata of moments between snapshots.
 func (s *replay) prove(ctx context.Context, folder, name string, listed generations) error {
 	for part, n := range []int64{listed.term, listed.last} {
