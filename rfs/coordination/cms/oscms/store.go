@@ -68,21 +68,22 @@ var (
 )
 
 const (
-	itemsMapping = `{"properties":{
-		"expiration":{"type":"long"},"completedAt":{"type":"long"},
-		"leaseHolderId":{"type":"keyword","norms":false},"status":{"type":"keyword","norms":false},
-		"successor_items":{"type":"keyword","norms":false},"checks":{"type":"keyword","index":false,"doc_values":false}}}`
-	// tasksMapping names every field: nothing but this program writes to that index.
-	tasksMapping = `{"dynamic":"strict","properties":{
+	// itemFields are the fields of items, without successor_items. A field without a mapping would cost an update of the cluster's state at the
+	// first item that has it.
+	itemFields = `
 		"scriptVersion":{"type":"keyword"},"kind":{"type":"keyword"},"indexName":{"type":"keyword","index":false,"doc_values":false},
 		"task":{"type":"keyword","index":false,"doc_values":false},"creatorId":{"type":"keyword","index":false,"doc_values":false},
 		"leaseHolderId":{"type":"keyword","norms":false},"expiration":{"type":"long"},"completedAt":{"type":"long"},
 		"nextAcquisitionLeaseExponent":{"type":"integer"},"leaseExponent":{"type":"integer"},"successorExponent":{"type":"integer"},
-		"successor_items":{"type":"keyword","index":false,"doc_values":false},"status":{"type":"keyword","norms":false},
+		"status":{"type":"keyword","norms":false},
 		"failure":{"type":"keyword","index":false,"doc_values":false},"attempts":{"type":"integer"},"reached":{"type":"long"},
 		"aloneAt":{"type":"long"},"aloneDied":{"type":"long"},"aloneDeaths":{"type":"integer"},"acquiredAt":{"type":"long"},"reportedAt":{"type":"long"},
 		"watermark":{"type":"long"},"counts":{"type":"object","enabled":false},"checks":{"type":"keyword","index":false,"doc_values":false},
-		"setupMs":{"type":"long"},"end":{"type":"long"},"releasedFor":{"type":"keyword","index":false,"doc_values":false},"engine":{"type":"keyword"}}}`
+		"setupMs":{"type":"long"},"end":{"type":"long"},"releasedFor":{"type":"keyword","index":false,"doc_values":false},"engine":{"type":"keyword"}`
+	// itemsMapping leaves room for the fields of other engines.
+	itemsMapping = `{"properties":{"successor_items":{"type":"keyword","norms":false},` + itemFields + `}}`
+	// tasksMapping names every field: nothing but this program writes to that index.
+	tasksMapping   = `{"dynamic":"strict","properties":{"successor_items":{"type":"keyword","index":false,"doc_values":false},` + itemFields + `}}`
 	controlMapping = `{"dynamic":false,"properties":{
 		"kind":{"type":"keyword"},"state":{"type":"keyword"},"holder":{"type":"keyword"},
 		"expire":{"type":"date","format":"epoch_millis"},"createdAt":{"type":"date","format":"epoch_millis"},
