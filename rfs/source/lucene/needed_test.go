@@ -25,7 +25,7 @@ func TestCompression_NeededBytesAreRight(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			unit := storedFormats[name].compression()
-			for range 200 {
+			for range 40 {
 				n := 1 + dice.IntN(len(text))
 				raw := text[:n]
 				b := compressUnit(t, name, raw)
