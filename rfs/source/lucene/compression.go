@@ -254,7 +254,9 @@ func (z *dictPieces) pieces(dst, src []byte, n int, need needed, decode dictDeco
 		fresh = false
 		copy(out[end:], behind[:kept])
 	}
-	copy(out, z.prefix) // overwritten before a block that is decoded, unless the first block is
+	if need != nil {
+		copy(out, z.prefix) // overwritten before a block, if the first one is not decoded
+	}
 	return dst, in.Pos(), nil
 }
 
