@@ -75,7 +75,7 @@ func (s *Snapshot) pinnedAt(x *Index, blob string) (*Pinned, error) {
 func (s *Shard) openPinned(ctx context.Context, p Pinned) error {
 	s.Shallow = true
 	doc := &shallow{IndexUUID: p.IndexUUID, Repository: p.Segments, PathType: p.PathType, Algorithm: p.Algorithm}
-	store, name, err := s.findPinned(ctx, doc, segments, p.Millis)
+	store, name, _, err := s.findPinned(ctx, doc, segments, p.Millis)
 	if err != nil {
 		return err
 	}
@@ -133,8 +133,9 @@ func (s *Shard) apply(ctx context.Context, operations []lucene.Operation, top in
 	return nil
 }
 
-// findPinned returns the store that holds the shard, and the name of the newest metadata blob at a point in time.
-func (s *Shard) findPinned(ctx context.Context, doc *shallow, category string, millis int64) (*place, string, error) {
+// findPinned returns the store that holds the shard, the name of the newest metadata blob at a point in time, and whether it has a later
+// one.
+func (s *Shard) findPinned(ctx context.Context, doc *shallow, category string, millis int64) (in *place, name string, later bool, err error) {
 	for i, r := range s.stores(doc.Repository) {
 		p := &place{Repository: r, doc: doc, shard: s.Number, category: category, whole: i > 0}
 		if p.whole {
@@ -144,7 +145,7 @@ func (s *Shard) findPinned(ctx context.Context, doc *shallow, category string, m
 		folder := p.folder("metadata") + "/"
 		for blob, err := range p.List(ctx, folder+"metadata__") {
 			if err != nil {
-				return nil, "", fmt.Errorf("find the %s of index %s shard %d: %w", category, s.Index, s.Number, err)
+				return nil, "", false, fmt.Errorf("find the %s of index %s shard %d: %w", category, s.Index, s.Number, err)
 			}
 			names = append(names, strings.TrimPrefix(blob.Name, folder))
 		}
@@ -152,13 +153,13 @@ func (s *Shard) findPinned(ctx context.Context, doc *shallow, category string, m
 			continue
 		}
 		slices.Sort(names)
-		name, err := newestAt(folder, names, category, millis)
+		name, err = newestAt(folder, names, category, millis)
 		if name == "" && err == nil {
 			err = fault.Corrupt(folder+names[len(names)-1], "", -1, "no metadata of index %s shard %d is as old as the snapshot; the cluster has removed it", s.Index, s.Number)
 		}
-		return p, name, err
+		return p, name, name != names[0], err
 	}
-	return nil, "", fmt.Errorf("index %s shard %d: the snapshot pins a moment of the remote store (shallow_snapshot_v2), and its %s are in the repository %q of the cluster; give its location (--remote-store-uri %s=URI), or take a full snapshot (remote_store_index_shallow_copy: false): %w",
+	return nil, "", false, fmt.Errorf("index %s shard %d: the snapshot pins a moment of the remote store (shallow_snapshot_v2), and its %s are in the repository %q of the cluster; give its location (--remote-store-uri %s=URI), or take a full snapshot (remote_store_index_shallow_copy: false): %w",
 		s.Index, s.Number, category, doc.Repository, doc.Repository, fault.ErrUnsupported)
 }
 

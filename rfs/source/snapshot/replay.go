@@ -89,7 +89,7 @@ func (s *replay) remedy() string {
 
 // find returns the generations of the translog at the pinned point in time, the latest first, and their checkpoints.
 func (s *replay) find(ctx context.Context, p Pinned) ([]*translogFile, error) {
-	store, name, err := s.findPinned(ctx, &shallow{IndexUUID: p.IndexUUID, Repository: p.Translog, PathType: p.PathType, Algorithm: p.Algorithm}, "translog", p.Millis)
+	store, name, later, err := s.findPinned(ctx, &shallow{IndexUUID: p.IndexUUID, Repository: p.Translog, PathType: p.PathType, Algorithm: p.Algorithm}, "translog", p.Millis)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (s *replay) find(ctx context.Context, p Pinned) ([]*translogFile, error) {
 	}); err != nil {
 		return nil, err
 	}
-	if err := s.prove(ctx, store.folder("metadata")+"/", name, listed); err != nil {
+	if err := s.prove(ctx, name, listed, later); err != nil {
 		return nil, err
 	}
 	var all []*translogFile
@@ -125,7 +125,8 @@ func (s *replay) find(ctx context.Context, p Pinned) ([]*translogFile, error) {
 
 // prove returns fault.ErrCorrupt if the last listed generation is not the generation that the name of the metadata states, or if the newest
 // metadata of the translog is missing. Nothing proves that other metadata is missing: clusters remove metadata of moments between snapshots.
-func (s *replay) prove(ctx context.Context, folder, name string, listed generations) error {
+func (s *replay) prove(ctx context.Context, name string, listed generations, later bool) error {
+	folder := s.store.folder("metadata") + "/"
 	for part, n := range []int64{listed.term, listed.last} {
 		if stated, err := inverted(folder, name, part+1); err != nil {
 			return err
@@ -133,38 +134,24 @@ func (s *replay) prove(ctx context.Context, folder, name string, listed generati
 			return fault.Corrupt(folder+name, "", -1, "it lists the generations %d to %d of term %d, but its name states %d", listed.first, listed.last, listed.term, stated)
 		}
 	}
-	newest, err := s.newest(ctx, folder+"metadata__", func(name string) (int64, error) { return inverted(folder, strings.TrimPrefix(name, folder), 2) })
-	if err != nil || newest > listed.last {
-		return err // later generations are of the time after the snapshot
+	if later {
+		return nil // later generations are of the time after the snapshot
 	}
 	data := s.store.folder("data") + "/" + listed.terms[strconv.FormatInt(listed.last, 10)] + "/translog-"
-	newest, err = s.newest(ctx, data, func(name string) (int64, error) {
-		number, _, _ := strings.Cut(strings.TrimPrefix(name, data), ".")
+	for blob, err := range s.store.List(ctx, data) {
+		if err != nil {
+			return err
+		}
+		number, _, _ := strings.Cut(strings.TrimPrefix(blob.Name, data), ".")
 		n, err := strconv.ParseInt(number, 10, 64)
 		if err != nil {
-			return 0, fault.Corrupt(name, "", -1, "its name is not the one of a generation")
+			return fault.Corrupt(blob.Name, "", -1, "its name has %q where the number of a generation is", number)
 		}
-		return n, nil
-	})
-	if err == nil && newest > listed.last {
-		err = fault.Corrupt(folder+name, "", -1, "it is the newest metadata of the translog, but generation %d has been uploaded, too; if the cluster is being written to just now, run the command again", newest)
+		if n > listed.last {
+			return fault.Corrupt(folder+name, "", -1, "it is the newest metadata of the translog, but generation %d has been uploaded, too; if the cluster is being written to just now, run the command again", n)
+		}
 	}
-	return err
-}
-
-// newest returns the highest number of the blobs with a prefix.
-func (s *replay) newest(ctx context.Context, prefix string, number func(name string) (int64, error)) (highest int64, err error) {
-	for blob, err := range s.store.List(ctx, prefix) {
-		if err != nil {
-			return 0, err
-		}
-		n, err := number(blob.Name)
-		if err != nil {
-			return 0, err
-		}
-		highest = max(highest, n)
-	}
-	return highest, nil
+	return nil
 }
 
 // describe reads the checkpoint of a generation. Without one, as when a cluster keeps it in the metadata of the object, all of the file

@@ -224,7 +224,7 @@ func TestPinned_NestedDocumentsGoWithTheirRoots(t *testing.T) {
 	}
 }
 
-// TestPinned_AnotherReaderGoesOnAnywhere: whoever opens a shard with a translog goes on at any document where another stopped, and the
+// TestPinned_AnotherReaderGoesOnAnywhere: a reader of a shard with a translog goes on at any document where another stopped, and the
 // checksums of their parts combine.
 func TestPinned_AnotherReaderGoesOnAnywhere(t *testing.T) {
 	m := fixture(t, "os2.19.4-translog")
