@@ -81,7 +81,7 @@ func (f *foreground) order(t *testing.T, o session.OrderKind) {
 	}
 }
 
-// TestLoop_InTheForeground gives orders to a loop that starts early and ends with a failure.
+// TestLoop_InTheForeground orders work and pauses of a loop that starts early and ends with a failure.
 func TestLoop_InTheForeground(t *testing.T) {
 	for _, c := range []struct {
 		name string
