@@ -39,7 +39,7 @@ type Migration struct {
 
 	outage  *retry.Outage // of the store, the target or the repository during the work
 	store   *retry.Outage // of the store, while slots acquire leases
-	working atomic.Int32  // slots that hold leases
+	working atomic.Int32  // slots that hold leases, or may get some from a request in progress
 
 	sizes      map[string][]int64 // repository sizes of the shards of an index, in bytes; not changed while slots run
 	ahead      *shards.Ahead

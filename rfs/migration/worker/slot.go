@@ -46,7 +46,20 @@ func (m *Migration) slot(ctx context.Context, n int) (err error) {
 			err = errors.Join(err, cerr)
 		}
 	}()
+	// It may have work from before it asks for some until it finds none, also between two leases of an item.
+	working := false
+	work := func(is bool) {
+		switch {
+		case is && !working:
+			m.working.Add(1)
+		case working && !is:
+			m.working.Add(-1)
+		}
+		working = is
+	}
+	defer work(false)
 	for ctx.Err() == nil {
+		work(true)
 		freed, started := m.freedSignal(), m.store.Now()
 		leases, err := group.Acquire(ctx, m.hints())
 		var none *cms.NoneAvailable
@@ -60,6 +73,7 @@ func (m *Migration) slot(ctx context.Context, n int) (err error) {
 			return nil
 		case errors.As(err, &none):
 			m.store.Over()
+			work(false)
 			if m.working.Load() == 0 { // otherwise the slots that work end it or do not
 				m.outage.Over()
 			}
@@ -92,13 +106,11 @@ func (m *Migration) slot(ctx context.Context, n int) (err error) {
 					return err
 				}
 			}
+			work(false)
 			m.pause(ctx, time.Second, freed)
 			continue
 		}
-		m.working.Add(1)
-		err = m.workAll(ctx, n, group, begun)
-		m.working.Add(-1)
-		if err != nil {
+		if err := m.workAll(ctx, n, group, begun); err != nil {
 			return err
 		}
 	}
