@@ -43,9 +43,9 @@ quick: tools
 
 # testing/e2e starts programs that are built without the race detector, testing/sim lets one goroutine run at a time, and the
 # others of these packages have tests of one goroutine: plain runs them.
-PLAIN      := (/testing/(arch|bench/corpus|corrupt|e2e|sim|spec|truth|words)|/daemon/mirror)$$
+PLAIN      := (/testing/(arch|bench/corpus|corrupt|e2e|sim|spec|truth|verbs|words)|/daemon/mirror)$$
 # Slow tests of one goroutine. e2e-packages runs them, without the race detector.
-UNRACED    := ReadSliceBySlice|HostileLongDocuments|HostileCatalogsAre|LargeCatalogsArrive|Nesting_IsBounded|AnswersAreBounded|IdsThatNeedNoEscapes|IdsAreBase64|ALineBreakIsFound|FieldsHoldWhatWasSent|DamagedColumnsAreNever|DamagedTextIsNever|TextIsWhatWasIndexed|ColumnsHoldWhat|ColumnsOfLucene4|DictPieces|ASourceBeyondTheLimit|ASampleIsEven|ADamagedFileNeverKills|AWrongByteIsFound|EveryStoredFormat
+UNRACED    := ReadSliceBySlice|HostileLongDocuments|HostileCatalogsAre|LargeCatalogsArrive|Nesting_IsBounded|AnswersAreBounded|IdsThatNeedNoEscapes|IdsAreBase64|ALineBreakIsFound|FieldsHoldWhatWasSent|DamagedColumnsAreNever|DamagedTextIsNever|TextIsWhatWasIndexed|ColumnsHoldWhat|ColumnsOfLucene4|DictPieces|ASourceBeyondTheLimit|ASampleIsEven|ADamagedFileNeverKills|AWrongByteIsFound|EveryStoredFormat|SelectedDocumentsOfSlicedChunks|NeededBytesAreRight|ContentsOfEveryVersion|SizeOfASet|DamageIsNoDifference|InRanges|TypesOfModules|EveryContentAndLevel|EveryBitIsDamaged|AnotherReaderGoesOnAnywhere|NoErrorOfReadingIsOverlooked
 race:
 	@CGO_ENABLED=1 testing/gotest.sh race -race -short -vet=off -timeout 30m -skip '$(UNRACED)' $$($(GO) list ./... | grep -vE '$(PLAIN)')
 
@@ -134,7 +134,7 @@ abuse: build
 ci:
 	$(MAKE) test RACE=1
 	$(MAKE) lint
-	RFSD_TESTS=7:$$(date +%s) $(MAKE) e2e TESTED='$(PROMISED)'
+	RFSD_TESTS=12:$$(date +%s) $(MAKE) e2e TESTED='$(PROMISED)'
 	$(MAKE) vuln
 	$(MAKE) -j2 abuse sim-and-packages SEEDS=20 SIMTIME=1m
 	FUZZPACKAGES=5 $(MAKE) fuzz-short

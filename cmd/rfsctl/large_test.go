@@ -29,7 +29,7 @@ func entries(t *testing.T) int {
 		}
 		return n
 	}
-	return 20_000
+	return 10_000
 }
 
 // largeCatalog writes a repository whose catalog lists many snapshots, and many indices of the last one. Nothing else is there.

@@ -89,7 +89,7 @@ func TestSession_DiesBetweenDamagedIndices(t *testing.T) {
 	const damaged = 501 // entries and events of two requests each
 	step := 1
 	if testing.Short() {
-		step = 4
+		step = 15
 	}
 	for _, after := range []bool{false, true} {
 		t.Run(fmt.Sprintf("after the effect %t", after), func(t *testing.T) {

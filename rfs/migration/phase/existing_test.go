@@ -267,7 +267,11 @@ func TestKeptDocumentsAddUpAfterADeath(t *testing.T) {
 		}
 	}
 	requests := (len(all.docs) + batch - 1) / batch
-	for death := 0; death <= requests; death += 1 + requests/7 {
+	deaths := 7
+	if testing.Short() {
+		deaths = 3
+	}
+	for death := 0; death <= requests; death += 1 + requests/deaths {
 		synctest.Test(t, func(t *testing.T) {
 			k := &keeper{docs: map[string][]byte{}, left: -1}
 			for id, source := range foreign {

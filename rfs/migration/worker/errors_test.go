@@ -150,10 +150,10 @@ func TestEveryCallMayFailOnce(t *testing.T) {
 		}
 		want = w.left(sum)
 	})
-	for _, fails := range []error{fmt.Errorf("no route to host: %w", fault.ErrUnavailable), errors.New("out of order")} {
+	for i, fails := range []error{fmt.Errorf("no route to host: %w", fault.ErrUnavailable), errors.New("out of order")} {
 		for call := 1; call <= calls.Calls; call++ {
 			for _, after := range []bool{false, true} {
-				if after && testing.Short() {
+				if testing.Short() && (after || call%2 != i) {
 					continue // what had its effect already is TestEveryDeathInThePhasesIsResumed
 				}
 				if t.Failed() {

@@ -69,8 +69,12 @@ func compareHelped(t *testing.T, c *Commit, opt ReadOptions) (differs bool) {
 // TestHelpersChangeNothingOfWhatIsRead: order, checksums at every document, dead and nested documents, ranges.
 func TestHelpersChangeNothingOfWhatIsRead(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(31, 32))
+	docs := int64(600)
+	if testing.Short() {
+		docs = 200
+	}
 	for _, s := range layouts() {
-		s.docs = mixedDocs(s, 600)
+		s.docs = mixedDocs(s, int(docs))
 		c, err := Open(t.Context(), encodeSegment(t, s), Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -82,8 +86,8 @@ func TestHelpersChangeNothingOfWhatIsRead(t *testing.T) {
 			}
 		}
 		for range 2 {
-			from := rnd.Int64N(600)
-			if compareHelped(t, c, ReadOptions{From: from, To: from + rnd.Int64N(600)}) {
+			from := rnd.Int64N(docs)
+			if compareHelped(t, c, ReadOptions{From: from, To: from + rnd.Int64N(docs)}) {
 				t.Fatal(s.name())
 			}
 		}
@@ -108,12 +112,12 @@ func TestHelpersChangeNothingOfWhatIsRead(t *testing.T) {
 // offset.
 func TestHelpersFindDamageWhereItWasFoundWithoutThem(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(33, 34))
-	rounds := 12
+	rounds, docs := 12, 300
 	if testing.Short() {
-		rounds = 3
+		rounds, docs = 3, 100
 	}
 	for _, s := range layouts() {
-		s.docs = mixedDocs(s, 300)
+		s.docs = mixedDocs(s, docs)
 		clean := encodeSegment(t, s)
 		for round := range rounds {
 			dir := mapDir{}

@@ -194,8 +194,8 @@ func TestNestedPaths(t *testing.T) {
 	}
 }
 
-// TestRanges reads shards in parts of few documents, which start and end between nested documents and their root.
-func TestRanges(t *testing.T) {
+// TestFixtures_InRanges reads shards in parts of few documents, which start and end between nested documents and their root.
+func TestFixtures_InRanges(t *testing.T) {
 	for _, name := range []string{"9.5.3-rebuild", "9.5.3-columnar", "9.5.3-indexed-vectors", "9.5.3-inner"} {
 		dir := filepath.Join("testdata", name)
 		want := rebuilt(t, dir, 0)

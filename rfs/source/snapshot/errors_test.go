@@ -164,7 +164,7 @@ func TestEveryRequestToARepositoryMayFail(t *testing.T) {
 			outage := fmt.Errorf("no route to host: %w", fault.ErrUnavailable)
 			step := 1
 			if testing.Short() {
-				step = max(1, whole.calls/80)
+				step = max(1, whole.calls/20)
 			}
 			for n := 1; n <= whole.calls; n += step {
 				s := &shaky{memory: m, fails: n, err: outage}

@@ -94,7 +94,7 @@ func contents() map[string][]byte {
 }
 
 // TestDecode compares with the standard library on streams of every level, with and without a dictionary.
-func TestDecode(t *testing.T) {
+func TestDecoder_EveryContentAndLevel(t *testing.T) {
 	var d Decoder
 	for name, p := range contents() {
 		t.Run(name, func(t *testing.T) {
@@ -111,8 +111,8 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestDecodeDamage flips every bit of the first bytes, cuts, and asks for other lengths.
-func TestDecodeDamage(t *testing.T) {
+// TestDecoder_EveryBitIsDamaged flips every bit of the first bytes, cuts, and asks for other lengths.
+func TestDecoder_EveryBitIsDamaged(t *testing.T) {
 	var d Decoder
 	for name, p := range contents() {
 		t.Run(name, func(t *testing.T) {
