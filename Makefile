@@ -136,7 +136,7 @@ ci:
 	$(MAKE) lint
 	RFSD_TESTS=12:$$(date +%s) $(MAKE) e2e TESTED='$(PROMISED)'
 	$(MAKE) vuln
-	$(MAKE) -j2 abuse sim-and-packages SEEDS=20 SIMTIME=1m
+	RFSD_TESTS=3:$$(date +%s) $(MAKE) -j2 abuse sim-and-packages SEEDS=20 SIMTIME=1m
 	FUZZPACKAGES=5 $(MAKE) fuzz-short
 
 sim-and-packages:

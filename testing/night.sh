@@ -37,7 +37,7 @@ part() {
     clusters) E2EPACKAGES=./testing/cluster TARGETS=2.19.4 e2e "" ;;
     corrupt) make corrupt ;;
     large) RFSD_ENTRIES=300000 testing/gotest.sh large -count=1 -timeout 60m -run 'LargeCatalogs|Interruption' ./cmd/rfsctl ;;
-    attacks) RFSD_ATTACKS=all testing/gotest.sh attacks -count=1 -timeout 180m -run AttackSet ./testing/abuse ;;
+    attacks) RFSD_ATTACKS=all testing/gotest.sh attacks -count=1 -timeout 200m ./testing/abuse ;;
     sim) make sim SEEDS=100 SIMTIME=2h SIMLIMIT=5h ;;
     fleet) make fleet ;;
     mutants) make mutants ;;

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rfsd/rfsd/testing/draw"
 )
 
 // list returns n texts of the form, which takes a number, with commas between them.
@@ -80,6 +82,7 @@ func readers(t *testing.T, dir string) []reader {
 // TestAttackSetKeepsWithinTheBudget runs commands that read a repository on each of the attacks: all of them with RFSD_ATTACKS, else
 // some. None takes more memory or time than it may, and none ends by a panic.
 func TestAttackSetKeepsWithinTheBudget(t *testing.T) {
+	draw.Test(t)
 	all := os.Getenv("RFSD_ATTACKS") != ""
 	for _, a := range slices.Concat(metadataAttacks(t), listAttacks(t), documentAttacks(t), damages(t)) {
 		if !all && !a.daily {

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rfsd/rfsd/testing/draw"
 )
 
 func deflated(t *testing.T, parts ...io.Reader) []byte {
@@ -130,6 +132,7 @@ func migrate(t *testing.T, c *cluster, most time.Duration) ended {
 
 // TestACompressedBulkAnswer: 1 MB that becomes 1 GB, for each request.
 func TestACompressedBulkAnswer(t *testing.T) {
+	draw.Test(t)
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
 	_, err := io.Copy(z, repeated(" ", 1<<30))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+	"github.com/rfsd/rfsd/testing/draw"
 )
 
 // pack writes a file of documents before and behind one of n blanks, and returns by how much it was compressed. Frames of
@@ -47,6 +48,7 @@ func pack(t *testing.T, file string, n, back int) (ratio int64) {
 
 // TestHugeDocumentsOfAnImport: one that the target takes arrives, whatever its ratio; one beyond it is named and not held.
 func TestHugeDocumentsOfAnImport(t *testing.T) {
+	draw.Test(t)
 	for _, c := range []struct {
 		name, file string
 		blanks     int
@@ -84,6 +86,7 @@ func TestHugeDocumentsOfAnImport(t *testing.T) {
 
 // TestZstdFilesThatLookBackFar: as far as is taken at all, in each slot, with a document that the target takes in each.
 func TestZstdFilesThatLookBackFar(t *testing.T) {
+	draw.Test(t)
 	for _, slots := range []string{"2", "8"} {
 		t.Run(slots+" slots", func(t *testing.T) {
 			dir := t.TempDir()
@@ -123,6 +126,7 @@ func recorded(t *testing.T, dir string) string {
 
 // TestLinesOfFailedDocuments: one that is longer than any document, and one as long as a cluster takes.
 func TestLinesOfFailedDocuments(t *testing.T) {
+	draw.Test(t)
 	for _, c := range []struct {
 		name   string
 		length int
@@ -174,6 +178,7 @@ func (s *shelf) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // TestObjectsOfFailedDocuments: what replaces an object of a bucket is not held, however long that is.
 func TestObjectsOfFailedDocuments(t *testing.T) {
+	draw.Test(t)
 	const again = `{"index":"i","id":"a","shard":0,"ordinal":1,"reason":"x","detail":"`
 	line := func(id string) string { return strings.Replace(again, `"a"`, `"`+id+`"`, 1) }
 	const detail, lines = 1 << 20, 600

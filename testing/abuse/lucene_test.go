@@ -13,6 +13,7 @@ import (
 
 	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/zstd"
+	"github.com/rfsd/rfsd/testing/draw"
 )
 
 // blob writes the primitives of Lucene 9 files and of blobs of a snapshot.
@@ -274,6 +275,7 @@ func writeManifest(t *testing.T, shard, list string) {
 
 // TestLongDocumentsOfASnapshot: one that the target takes arrives, whatever its ratio; one beyond it is named and not held.
 func TestLongDocumentsOfASnapshot(t *testing.T) {
+	draw.Test(t)
 	for _, c := range []struct {
 		name, codec string
 		blanks      int

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rfsd/rfsd/testing/draw"
 )
 
 const (
@@ -42,6 +44,7 @@ func moves(t *testing.T) map[string]func(dir, failed string) []string {
 // TestDocumentsThatNoTargetBounds: what a cluster can write by default arrives, whatever its ratio; what is longer is named
 // with the setting that moves it, and not held.
 func TestDocumentsThatNoTargetBounds(t *testing.T) {
+	draw.Test(t)
 	for _, c := range []struct {
 		name, codec string
 		length      int
@@ -129,6 +132,7 @@ func TestOtherCommandsKeepWithinTheBudget(t *testing.T) {
 
 // TestComparisonsKeepWithinTheBudget: verify, with a long document in the snapshot, in the target, or in both.
 func TestComparisonsKeepWithinTheBudget(t *testing.T) {
+	draw.Test(t)
 	blanks := func(n int) source { return source{`{"s":"`, " ", n - 8, `"}`} }
 	for _, c := range []struct {
 		name             string
@@ -166,6 +170,7 @@ func TestComparisonsKeepWithinTheBudget(t *testing.T) {
 
 // TestFormsOfLongDocuments: sources that are converted, changed or refused, each as long as a cluster can write it.
 func TestFormsOfLongDocuments(t *testing.T) {
+	draw.Test(t)
 	name := strings.Repeat("n", 64)
 	lists := source{"[", "1,", 50_000_000, "1]"}
 	smile := source{":)\n\x03\xfa" + "\x80a" + "\xf8" + "\x7f" + name, "\x01", 3_900_000, "\xf9\xfb"} // 66 characters of JSON each

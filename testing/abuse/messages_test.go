@@ -9,12 +9,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/rfsd/rfsd/testing/draw"
 	"github.com/rfsd/rfsd/testing/rawbatch"
 )
 
 // TestMessagesThatUnfold has producers send small batches that take a multiple of their size as messages to two partitions: the
 // process names the topic, the partition and the offset.
 func TestMessagesThatUnfold(t *testing.T) {
+	draw.Test(t)
 	for _, c := range []struct {
 		name    string
 		stated  int32 // records of each batch
