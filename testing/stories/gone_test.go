@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,7 +15,6 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/testing/outputtest"
-	"github.com/rfsd/rfsd/testing/s3server"
 )
 
 // TestStoreIsGone_ANodeEnds deletes the state of the work while the workers of a node work: the node ends with the reason, whatever they
@@ -32,15 +32,10 @@ func TestStoreIsGone_ANodeEnds(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
-			root := t.TempDir()
-			state := filepath.Join(root, "bucket", "state")
-			if err := os.MkdirAll(filepath.Join(root, "bucket"), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			server := s3server.Start(t, root)
-			server.Setenv(t)
+			dir, options := bucketState(t)
+			state := filepath.Join(dir, "state")
 			remove := sync.OnceFunc(func() { // all objects at once
-				if err := os.Rename(state, filepath.Join(root, "deleted")); err != nil {
+				if err := os.Rename(state, filepath.Join(dir, "deleted")); err != nil {
 					t.Error(err)
 				}
 			})
@@ -58,11 +53,9 @@ func TestStoreIsGone_ANodeEnds(t *testing.T) {
 				}
 				return nil
 			}, nil)
-			args := append(append([]string{"run", "--workers", "2", "--socket", "off", "--status-socket", "off"}, c.args...), w.source()...)
-			args = append(args, "--target-host", w.url, "--session-name", "gone", "--documents-per-bulk-request", "1", "--max-connections", "1", "--failed-documents", filepath.Join(w.dir, "failed"),
-				"--coordinator-bucket", "s3://bucket/state", "--coordinator-s3-endpoint", server.Endpoint, "--coordinator-s3-region", server.Region, "--coordinator-s3-path-style")
+			args := slices.Concat([]string{"run", "--workers", "2", "--socket", "off", "--status-socket", "off"}, c.args, w.source(), options, []string{"--target-host", w.url, "--session-name", "gone", "--documents-per-bulk-request", "1", "--max-connections", "1", "--failed-documents", filepath.Join(w.dir, "failed")})
 			cmd := exec.CommandContext(t.Context(), filepath.Join(programs, "rfsd"), args...)
-			log, err := os.Create(filepath.Join(root, "log"))
+			log, err := os.Create(filepath.Join(w.dir, "log"))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -10,6 +10,19 @@ import (
 	"github.com/rfsd/rfsd/testing/s3server"
 )
 
+// bucketState starts a server with a bucket, and returns the directory of the bucket and the options that keep the state of the work in its
+// folder state.
+func bucketState(t *testing.T) (dir string, options []string) {
+	root := t.TempDir()
+	dir = filepath.Join(root, "bucket")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	server := s3server.Start(t, root)
+	server.Setenv(t)
+	return dir, []string{"--coordinator-bucket", "s3://bucket/state", "--coordinator-s3-endpoint", server.Endpoint, "--coordinator-s3-region", server.Region, "--coordinator-s3-path-style"}
+}
+
 // TestKilled_TheNextRunFreesTheLeases kills a command that holds leases in a bucket, and runs a command that continues its work: it ends
 // long before the leases expire, however the snapshot is named.
 func TestKilled_TheNextRunFreesTheLeases(t *testing.T) {
@@ -34,15 +47,9 @@ func TestKilled_TheNextRunFreesTheLeases(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
-			root := t.TempDir()
-			if err := os.MkdirAll(filepath.Join(root, "bucket"), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			server := s3server.Start(t, root)
-			server.Setenv(t)
+			_, state := bucketState(t)
 			run := func(k kill, last string) result {
-				return w.run(k, "rfsd", append(slices.Clone(c.command), last, "--target-host", w.url, "--session-name", "killed", "--documents-per-bulk-request", "1", "--max-connections", "1",
-					"--coordinator-bucket", "s3://bucket/state", "--coordinator-s3-endpoint", server.Endpoint, "--coordinator-s3-region", server.Region, "--coordinator-s3-path-style")...)
+				return w.run(k, "rfsd", slices.Concat(c.command, []string{last, "--target-host", w.url, "--session-name", "killed", "--documents-per-bulk-request", "1", "--max-connections", "1"}, state)...)
 			}
 			if r := run(kill{at: 30}, c.killed); r.code != -1 || !strings.Contains(r.output, "index created") {
 				t.Fatalf("exit %d before it was killed:\n%s", r.code, r.output)
