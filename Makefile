@@ -43,7 +43,7 @@ quick: tools
 
 # testing/e2e starts programs that are built without the race detector, testing/sim lets one goroutine run at a time, and the
 # others of these packages have tests of one goroutine: plain runs them.
-PLAIN      := (/testing/(arch|bench/corpus|corrupt|e2e|sim|spec|truth|verbs|words)|/daemon/mirror)$$
+PLAIN      := (/testing/(arch|bench/corpus|corrupt|e2e|fuzzing|mutants|sim|spec|truth|verbs|words)|/daemon/mirror|/deploy/(image|package/sbom)|/rfs/source/rebuild)$$
 # Slow tests of one goroutine. e2e-packages runs them, without the race detector.
 UNRACED    := ReadSliceBySlice|HostileLongDocuments|HostileCatalogsAre|LargeCatalogsArrive|Nesting_IsBounded|AnswersAreBounded|IdsThatNeedNoEscapes|IdsAreBase64|ALineBreakIsFound|FieldsHoldWhatWasSent|DamagedColumnsAreNever|DamagedTextIsNever|TextIsWhatWasIndexed|ColumnsHoldWhat|ColumnsOfLucene4|DictPieces|ASourceBeyondTheLimit|ASampleIsEven|ADamagedFileNeverKills|AWrongByteIsFound|EveryStoredFormat|SelectedDocumentsOfSlicedChunks|NeededBytesAreRight|ContentsOfEveryVersion|SizeOfASet|DamageIsNoDifference|InRanges|TypesOfModules|EveryContentAndLevel|EveryBitIsDamaged|AnotherReaderGoesOnAnywhere|NoErrorOfReadingIsOverlooked
 race:

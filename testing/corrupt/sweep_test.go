@@ -301,7 +301,11 @@ func TestNoDamagePassesForAnotherSnapshot(t *testing.T) {
 	}
 	dirs := repositories(t, "testing/fixtures", limit)
 	if flips == 3 {
-		dirs = draw.Of(t, len(dirs)/3, dirs)
+		n := len(dirs) / 3
+		if testing.Short() {
+			n /= 2
+		}
+		dirs = draw.Of(t, n, dirs)
 	}
 	for _, dir := range dirs {
 		t.Run(filepath.Base(dir), func(t *testing.T) { sweep(t, dir, flips) })

@@ -66,6 +66,7 @@ func startExporter(t *testing.T, dir string, args ...string) *exporter {
 // TestThreeNodesExportWithTheirStateInABucket needs no cluster. One of the nodes is killed and started again. Together they write
 // the documents of the snapshot's cluster, and the manifest lists the files.
 func TestThreeNodesExportWithTheirStateInABucket(t *testing.T) {
+	notShort(t)
 	repo := demoRepo()
 	want, err := truth.Load(true, repo+".ndjson.gz")
 	must(t, err)

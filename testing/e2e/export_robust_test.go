@@ -266,6 +266,14 @@ func TestRepairedRepositoryIsFinishedByTheSecondRun(t *testing.T) {
 	}
 }
 
+// notShort skips a test that takes a quarter of a minute or longer among the short ones.
+func notShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("not run: longer than a short test; make e2e runs it")
+	}
+}
+
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

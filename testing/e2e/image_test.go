@@ -41,6 +41,7 @@ func untar(t *testing.T, r io.Reader, dir string) {
 
 // TestImage_RunsAsItsUser: the root of the image has all that the programs need. Nothing runs in it but them.
 func TestImage_RunsAsItsUser(t *testing.T) {
+	notShort(t)
 	if os.Getuid() != 0 {
 		t.Skip("not run: only root can change the root directory")
 	}

@@ -81,6 +81,7 @@ func allOfSmall(t *testing.T, repo string, got truth.Docs) {
 
 // TestKillsAtRandomFailNothing kills an export more often than it takes to blame a document.
 func TestKillsAtRandomFailNothing(t *testing.T) {
+	notShort(t)
 	repo := fixture(t, "7.10.2-many-chunks")
 	want, err := truth.Load(false, repo+".ndjson.gz")
 	must(t, err)

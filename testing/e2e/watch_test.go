@@ -205,6 +205,7 @@ func last(s string, n int) string { return s[max(len(s)-n, 0):] }
 // TestAMigrateIsWatchedFromASecondTerminal: without options, with the file that is in use, with its session's name, to its end, and from
 // the store when it has ended.
 func TestAMigrateIsWatchedFromASecondTerminal(t *testing.T) {
+	notShort(t)
 	dir := t.TempDir()
 	w := &watched{t: t, dir: dir, args: []string{
 		"--repo-uri", fixture(t, "7.10.2-many-chunks"), "--snapshot-name", "snap1", "--export-dir", filepath.Join(dir, "out"), "--session-name", "seen", "--max-rate", "5MB", "--slots", "1",
