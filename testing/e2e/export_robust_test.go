@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rfsd/rfsd/testing/draw"
 	"github.com/rfsd/rfsd/testing/truth"
 )
 
@@ -266,12 +267,13 @@ func TestRepairedRepositoryIsFinishedByTheSecondRun(t *testing.T) {
 	}
 }
 
-// notShort skips a test that takes a quarter of a minute or longer among the short ones.
+// notShort skips a test that takes a quarter of a minute or longer among the short ones, and draws it like a test with a server.
 func notShort(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("not run: longer than a short test; make e2e runs it")
 	}
+	draw.Test(t)
 }
 
 func must(t *testing.T, err error) {
