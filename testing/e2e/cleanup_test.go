@@ -35,7 +35,7 @@ func TestCleanupForgetsOneSessionAndNothingElse(t *testing.T) {
 		t.Fatalf("before: %v", got)
 	}
 	res := Run(t, "rfsctl", "cleanup", "--target-host", n.URL)
-	if res.Code != 0 || !strings.Contains(res.Stdout, ".rfs_control") {
+	if res.Code != 0 || !strings.HasSuffix(res.Stdout, ": .migrations_working_state, .rfs_control\n") {
 		t.Errorf("exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
 	}
 	if got := hidden(); !slices.Equal(got, []string{".migrations_working_state_other", ".rfs_control_other"}) {

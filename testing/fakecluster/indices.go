@@ -62,8 +62,12 @@ func (c *Cluster) one(method, name string, q url.Values, body []byte) (answer, b
 		}
 		return ok(answer), true
 	case http.MethodDelete:
-		if missing != "" {
+		strict := q.Get("expand_wildcards") != "none" || q.Get("ignore_unavailable") == "false" && q.Get("allow_no_indices") == "false"
+		switch {
+		case missing != "" && strict:
 			return noIndex(missing), true
+		case missing != "":
+			return ok(acknowledged), true
 		}
 		for _, x := range all {
 			if x.name != name && !strings.Contains(name, x.name) {

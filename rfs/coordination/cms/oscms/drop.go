@@ -23,8 +23,10 @@ func Drop(ctx context.Context, c rest.API, sess string) (dropped []string, err e
 	// require_alias. Deleting an alias is refused with 400.
 	tasks, tasksAlias := taskNames(sess)
 	apart, apartAlias := apartNames(sess)
+	// With expand_wildcards alone the deletion of a missing index would be acknowledged.
+	query := url.Values{"expand_wildcards": {"none"}, "ignore_unavailable": {jsonFalse}, "allow_no_indices": {jsonFalse}}
 	for _, index := range []string{tasks, tasksAlias, apart, apartAlias, items, itemsAlias, control, controlAlias} {
-		status, answer, err := c.Do(ctx, http.MethodDelete, "/"+url.PathEscape(index), url.Values{"expand_wildcards": {"none"}}, nil)
+		status, answer, err := c.Do(ctx, http.MethodDelete, "/"+url.PathEscape(index), query, nil)
 		switch {
 		case err != nil:
 			return dropped, errors.Join(fmt.Errorf("remove %s: %w", index, err), fault.ErrUnavailable)

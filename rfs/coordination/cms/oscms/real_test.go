@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -349,8 +350,10 @@ func TestStore_FormerRecordsDoNotBringTheMarkBack(t *testing.T) {
 	if err := json.Unmarshal([]byte(send(t, c, http.MethodGet, "/"+controlIndex(sess)+"/_search", "")), &page); err != nil || len(page.Hits.Hits) == 0 {
 		t.Fatalf("records: %+v %v", page, err)
 	}
-	if _, err := oscms.Drop(t.Context(), c, sess); err != nil {
-		t.Fatal(err)
+	for _, want := range [][]string{{itemsIndex(sess), controlIndex(sess)}, nil} {
+		if dropped, err := oscms.Drop(t.Context(), c, sess); err != nil || !slices.Equal(dropped, want) {
+			t.Fatalf("removed %q, want %q: %v", dropped, want, err)
+		}
 	}
 	s, mark := begin()
 	if mark == former {
