@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,8 +36,9 @@ UUID, or that others wrote to, is refused by name and stays, together with the r
 Sequence numbers are recorded when the trial run ends; after a kill, and of the indices that it
 fills only to measure, mark and UUID alone are compared. Run it when the trial run has ended.
 
-Only a complete migration is removed, and a followed session when its following has ended, unless
---force is given. Stop the daemons of the session first.`
+Only a complete migration is removed, a followed session when its following has ended, and an
+undone session when rfsctl undo has left nothing, unless --force is given. Stop the daemons of
+the session first.`
 
 func cleanupCommand() *cli.Command {
 	return config.Command(cli.Command{
@@ -65,6 +67,10 @@ func cleanup(ctx context.Context, call *config.Call, o config.Cleanup) error {
 	if err == nil && !m.Complete && !o.Force.Yes {
 		return errors.Join(fmt.Errorf("the migration kept in %s is not complete (%d items open); --force forgets it all the same: %w", s.place, m.Totals.ItemsOpen, fault.ErrConfig), s.close())
 	}
+	if left, err := undoLeft(ctx, s.Coordinator, m); (err != nil || left > 0) && !o.Force.Yes {
+		err = cmp.Or(err, fmt.Errorf("rfsctl undo has left %s, which rfsctl created lists: remove the reasons and run it again; --force removes the records all the same: %w", progress.Plural(int64(left), "object"), fault.ErrConfig))
+		return errors.Join(err, s.close())
+	}
 	if err := errors.Join(session.CutoversOf(s.Coordinator).CheckEnded(ctx), session.RoundsOf(s.Coordinator).CheckEnded(ctx)); err != nil && !o.Force.Yes {
 		return errors.Join(fmt.Errorf("%w; --force forgets it all the same", err), s.close())
 	}
@@ -72,6 +78,20 @@ func cleanup(ctx context.Context, call *config.Call, o config.Cleanup) error {
 		fmt.Fprintf(call.Err, "rfsctl: warning: a cut-over is %s; if its process does not run any more, remove index.blocks.write on the source from %s\n", cut.State, terminal.Clean(strings.Join(cut.Blocks, ", ")))
 	}
 	return forget(ctx, call, o.Stored, s)
+}
+
+// undoLeft counts the objects that rfsctl undo has left of a session; 0: it was not undone.
+func undoLeft(ctx context.Context, c *cms.Coordinator, m *progress.Migration) (n int, err error) {
+	if m == nil || !m.Undone {
+		return 0, nil
+	}
+	for _, err := range session.CreatedOf(c).All(ctx) {
+		if err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
 }
 
 // removeTrial removes what a trial run created; without --yes it lists that and returns an error.

@@ -229,7 +229,7 @@ func printStatus(to io.Writer, r status.Report, shards bool) {
 	}
 	switch {
 	case m.Undone:
-		fmt.Fprintln(w, "rfsctl undo has removed what the session created: rfsctl cleanup --force removes its records")
+		fmt.Fprintln(w, "rfsctl undo removes what the session created, and rfsctl created lists the rest: rfsctl cleanup --force removes the records")
 	case m.Following && m.Rounds == nil:
 		fmt.Fprintln(w, "do not write to the target: rounds may still change it")
 	case m.SafeFrom == nil:

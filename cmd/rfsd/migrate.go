@@ -139,6 +139,9 @@ func perform(ctx context.Context, o wiring.Options, out *output.Writer) (*report
 	if o.Measure > 0 && err == nil && sum.Complete {
 		load, err = tried.Measure(ctx, s, o.Measure, o.FailedContent)
 	}
+	if err == nil && sum.Complete { // no lease is left
+		err = owned.Forget()
+	}
 	err = errors.Join(err, done(), owned.Release())
 	r.Seconds = time.Since(begin).Seconds()
 	r.RepositoryReads, r.RepositoryBytes = counted.Totals()

@@ -35,6 +35,30 @@ func TestPlan_KnowsItsSession(t *testing.T) {
 	plan("a", 0, exists, stops)
 }
 
+// TestUndone_APartIsLeft: the records of what rfsctl undo has left are needed for the next one.
+func TestUndone_APartIsLeft(t *testing.T) {
+	w := newWorld(t)
+	if r := w.run(kill{}, "rfsd", append(append([]string{"migrate"}, w.at("a")...), w.source()...)...); r.code != 0 {
+		t.Fatalf("exit %d:\n%s", r.code, r.output)
+	}
+	w.cluster.Do("PUT", "/orders/_doc/mine", `{}`)
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"undo", "--yes"}, 7, "it was written to after the migration"},
+		{[]string{"status"}, 0, "rfsctl created lists the rest"},
+		{[]string{"cleanup"}, 1, "rfsctl undo has left 1 object"},
+		{[]string{"created"}, 0, "orders"},
+		{[]string{"cleanup", "--force"}, 0, "removed "},
+	} {
+		if r := w.run(kill{}, "rfsctl", append(c.args, w.at("a")...)...); r.code != c.code || !strings.Contains(r.output, c.says) {
+			t.Errorf("%s: exit %d:\n%s", c.args[0], r.code, r.output)
+		}
+	}
+}
+
 // TestUndone_EveryCommandSaysIt undoes a session: no later command reports its result as if it were there.
 func TestUndone_EveryCommandSaysIt(t *testing.T) {
 	w := newWorld(t)

@@ -104,7 +104,7 @@ func (s Created) Forget(ctx context.Context, kind, name string) error {
 const stateUndo = "UNDO"
 
 // ErrUndone means that what the session created was removed, or is being removed.
-var ErrUndone = fmt.Errorf("what this session created was removed by `rfsctl undo`: remove its records with `rfsctl cleanup --force` and run the command again, "+
+var ErrUndone = fmt.Errorf("what this session created was removed by `rfsctl undo`, or is left (rfsctl created lists it): remove its records with `rfsctl cleanup --force` and run the command again, "+
 	"or start another session with a new --session-name (and another --coordinator-file, where one is used): %w", fault.ErrConfig)
 
 // BeginUndo ends the session permanently: no process can join it from now on. It returns ErrNotFound when the session does not exist.
