@@ -25,8 +25,9 @@ import (
 
 // Comparison returns what compares the target of the options, within the budget of the process.
 func Comparison(o Options, ask config.Verification, memory *budget.Budget, log *slog.Logger) *compare.Run {
+	at, _ := o.failedAt() // without it a warning can name the place that was read
 	return &compare.Run{
-		Target: o.Target, Memory: memory, Version: o.version, Sample: float64(ask.Sample), Quick: ask.Quick, Strict: ask.Strict, Changed: ask.Changed, Names: ask.Differences,
+		Place: at, Target: o.Target, Memory: memory, Version: o.version, Sample: float64(ask.Sample), Quick: ask.Quick, Strict: ask.Strict, Changed: ask.Changed, Names: ask.Differences,
 		Readers: o.Slots, MaxDocument: o.maxDocument, MaxRate: o.maxRate, MaxLatency: o.maxLatency, Lease: o.leases.Initial,
 		Failed: func(ctx context.Context, _ *target.Client, kept *cms.Coordinator) (*verify.Failed, error) {
 			return failedOf(ctx, o, kept)

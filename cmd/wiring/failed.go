@@ -25,11 +25,9 @@ func openRecorder(ctx context.Context, o Options, kept *cms.Coordinator, writer 
 	if err != nil {
 		return nil, nil, err
 	}
-	at := session.FailedAt{}
-	if o.FailedDir != "" {
-		if at.Host, at.Place, err = placeOf(o.FailedDir); err != nil {
-			return nil, nil, errors.Join(err, done())
-		}
+	at, err := o.failedAt()
+	if err != nil {
+		return nil, nil, errors.Join(err, done())
 	}
 	w := &failed.Watched{Recorder: r, Log: log, Note: func(ctx context.Context, sums []failed.Sum) error {
 		at.Sums = make([]session.FailedSum, len(sums))
@@ -88,16 +86,16 @@ func (dropping) Record(context.Context, []doc.Failure) error { return nil }
 
 func (dropping) Sync(context.Context) error { return nil }
 
-// placeOf returns the host and the absolute path of a directory, or no host and the URI of a bucket.
-func placeOf(dir string) (host, path string, err error) {
-	if repo.IsBucket(dir) {
-		return "", dir, nil
+// failedAt returns the host and the absolute path of the directory of failed documents, or the URI of their bucket.
+func (o Options) failedAt() (at session.FailedAt, err error) {
+	if at.Place = o.FailedDir; at.Place == "" || repo.IsBucket(at.Place) {
+		return at, nil
 	}
-	if path, err = filepath.Abs(dir); err != nil {
-		return "", "", fmt.Errorf("failed documents: %w", err)
+	if at.Place, err = filepath.Abs(at.Place); err == nil {
+		at.Host, err = os.Hostname()
 	}
-	if host, err = os.Hostname(); err != nil {
-		return "", "", fmt.Errorf("failed documents: %w", err)
+	if err != nil {
+		return at, fmt.Errorf("failed documents: %w", err)
 	}
-	return host, path, nil
+	return at, nil
 }

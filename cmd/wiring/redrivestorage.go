@@ -63,13 +63,9 @@ func newRedriveAccount(o Options, kept *cms.Coordinator) (session.PlaceAccount, 
 	if o.recorded {
 		return session.PlaceAccount{Records: session.RedrivesOf(kept), Place: resend.ControlIndex, All: true}, nil
 	}
-	host, dir, err := placeOf(o.FailedDir)
+	at, err := o.failedAt()
 	if err != nil {
 		return session.PlaceAccount{}, err
 	}
-	bucket := host == ""
-	if !bucket {
-		dir = host + ":" + dir
-	}
-	return session.PlaceAccount{Records: session.RedrivesOf(kept), Place: dir, Bucket: bucket}, nil
+	return session.PlaceAccount{Records: session.RedrivesOf(kept), Place: at.Name(), Bucket: at.Host == ""}, nil
 }

@@ -55,13 +55,10 @@ type FailedPlace struct {
 
 // String returns host and path, or the URI.
 func (p FailedPlace) String() string {
-	switch {
-	case p.Place == "":
+	if p.Place == "" {
 		return "no place: --failed-documents was not given"
-	case p.Host == "":
-		return p.Place
 	}
-	return p.Host + ":" + p.Place
+	return session.FailedAt{Host: p.Host, Place: p.Place}.Name()
 }
 
 // NewFailures returns Failures without any failure.

@@ -306,7 +306,7 @@ func TestVerifyExplainsFailedDocuments(t *testing.T) {
 	if res, r := verified(t, dir, args, "--quick"); res.Code != 6 || r.State != verify.FailedDocuments {
 		t.Errorf("quick: exit %d: %s", res.Code, notEqual(r))
 	}
-	if res, r := verified(t, dir, args, "--failed-documents", t.TempDir()); res.Code != 8 || r.Indices[0].Counts[verify.Missing] == 0 {
+	if res, r := verified(t, dir, args, "--failed-documents", t.TempDir()); res.Code != 8 || r.Indices[0].Counts[verify.Missing] == 0 || !strings.Contains(fmt.Sprint(r.Warnings), "name that place") {
 		t.Errorf("without the account: exit %d: %s", res.Code, notEqual(r))
 	}
 }

@@ -19,6 +19,14 @@ type FailedAt struct {
 	Sums  []FailedSum `json:"sums"`           // largest first
 }
 
+// Name returns the place, with the host of a directory.
+func (a FailedAt) Name() string {
+	if a.Host == "" {
+		return a.Place
+	}
+	return a.Host + ":" + a.Place
+}
+
 // FailedSum is the number of failed documents of one target index with one remedy. A FailedSum without an index is the sum of all others.
 type FailedSum struct {
 	Index  string `json:"index,omitempty"`

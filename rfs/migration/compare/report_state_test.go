@@ -239,3 +239,37 @@ func TestRun_UsesTheStateOfASession(t *testing.T) {
 		t.Errorf("the progress was shown and ended: %d", shown)
 	}
 }
+
+// TestRun_NamesThePlacesOfFailedDocuments: a document that failed is missing where its file is not read.
+func TestRun_NamesThePlacesOfFailedDocuments(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		read  string // the directory of failed documents that the comparison reads
+		sent  []string
+		warns bool
+	}{
+		{"another directory", "/other", []string{"1", "2", "3"}, true},
+		{"their directory", "/failed", []string{"1", "2", "3"}, false},
+		{"nothing is missing", "/other", []string{"1", "2"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, _ := comparing(t, holding(numbered))
+			state := sharing(t, r)
+			if err := session.PlacesOf(state).Keep(t.Context(), "p", session.FailedAt{Host: "vm", Place: "/failed", Sums: []session.FailedSum{{Index: "a", Count: 1}}}); err != nil {
+				t.Fatal(err)
+			}
+			r.Place = session.FailedAt{Host: "vm", Place: c.read}
+			source := sending(c.sent...)
+			source.Marks = func(context.Context, *target.Client, *cms.Coordinator) (rollback.Marks, error) {
+				return rollback.Marks{}, nil
+			}
+			report, err := r.Compare(t.Context(), "", source)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := fmt.Sprint(report.Warnings); strings.Contains(got, "vm:/failed holds") != c.warns {
+				t.Errorf("%s", got)
+			}
+		})
+	}
+}

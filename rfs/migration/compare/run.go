@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,6 +62,8 @@ type Run struct {
 	Lease       time.Duration // initial lease of an item
 	// Failed returns the documents recorded as failed by the session with this state; without state, by all sessions.
 	Failed func(ctx context.Context, client *target.Client, state *cms.Coordinator) (*verify.Failed, error)
+	// Place is the directory or bucket that Failed reads.
+	Place session.FailedAt
 	// State opens the state of the session; the Coordinator is nil if no session was named and none exists. An error that wraps NoSession
 	// ends the comparison; after any other error the comparison does not recognize documents that were changed later.
 	State     func(ctx context.Context, client *target.Client) (*cms.Coordinator, func() error, error)
@@ -142,6 +145,7 @@ func (c *Run) with(ctx context.Context, r *verify.Report, source Source) (err er
 		Target: held, Find: held.Find, Sample: verify.Sample(c.Sample), Failed: refused, Names: c.Names, Readers: c.Readers, Pause: pause, Log: c.Log,
 		Work: verify.Work{Clock: timing.SystemClock(), Holder: owner.Name(), Identity: source.Identity + " " + v.ClusterUUID, Reuse: c.Reuse, Lease: min(c.Lease, verify.DefaultLease)},
 	}
+	kept := state
 	if source.Identity == "" { // unknown, so the work cannot be shared
 		options.Work.Identity, state = options.Work.Holder, nil
 	}
@@ -158,6 +162,11 @@ func (c *Run) with(ctx context.Context, r *verify.Report, source Source) (err er
 	}
 	if err != nil {
 		return err
+	}
+	if why == nil && refused.Len() == 0 && slices.ContainsFunc(r.Indices, func(x *verify.Index) bool { return x.Counts[verify.Missing] > 0 }) {
+		if err := c.warnOfPlaces(ctx, r, kept); err != nil {
+			return err
+		}
 	}
 	return source.Fields(ctx, client, v, refused, r)
 }
@@ -254,6 +263,21 @@ func warnOfAliases(ctx context.Context, r *verify.Report, state *cms.Coordinator
 		for _, refused := range entry.RefusedAliases {
 			r.Warnings = append(r.Warnings, refused.Problem())
 		}
+	}
+	return nil
+}
+
+// warnOfPlaces adds the places of failed documents that were not read to the warnings of a report with missing documents.
+func (c *Run) warnOfPlaces(ctx context.Context, r *verify.Report, state *cms.Coordinator) error {
+	places, err := session.PlacesOf(state).All(ctx)
+	if err != nil {
+		return err
+	}
+	for _, x := range places {
+		if x.Place == "" || x.Name() == c.Place.Name() {
+			continue
+		}
+		r.Warnings = append(r.Warnings, "documents of the session failed, which "+x.Name()+" holds: name that place with --failed-documents, and they are counted apart from missing ones")
 	}
 	return nil
 }
