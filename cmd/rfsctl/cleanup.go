@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/state"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/terminal"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
@@ -19,6 +21,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/follow"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
@@ -37,8 +40,8 @@ Sequence numbers are recorded when the trial run ends; after a kill, and of the 
 fills only to measure, mark and UUID alone are compared. Run it when the trial run has ended.
 
 Only a complete migration is removed, a followed session when its following has ended, and an
-undone session when rfsctl undo has left nothing, unless --force is given. Stop the daemons of
-the session first.`
+undone session when rfsctl undo has left nothing, unless --force is given. The later rounds of a
+followed session are removed with it. Stop the daemons of the session first.`
 
 func cleanupCommand() *cli.Command {
 	return config.Command(cli.Command{
@@ -58,7 +61,7 @@ func cleanup(ctx context.Context, call *config.Call, o config.Cleanup) error {
 		if err := removeTrial(ctx, call, o, s); err != nil {
 			return errors.Join(err, s.close())
 		}
-		return forget(ctx, call, o.Stored, s)
+		return forget(ctx, call, o.Stored, s, nil)
 	}
 	m, _, err := s.read(ctx)
 	if err != nil && !o.Force.Yes {
@@ -72,12 +75,66 @@ func cleanup(ctx context.Context, call *config.Call, o config.Cleanup) error {
 		return errors.Join(err, s.close())
 	}
 	if err := errors.Join(session.CutoversOf(s.Coordinator).CheckEnded(ctx), session.RoundsOf(s.Coordinator).CheckEnded(ctx)); err != nil && !o.Force.Yes {
-		return errors.Join(fmt.Errorf("%w; --force forgets it all the same", err), s.close())
+		if errors.Is(err, fault.ErrConfig) {
+			err = fmt.Errorf("%s; --force forgets it all the same: %w", fault.Text(err), fault.ErrConfig)
+		}
+		return errors.Join(err, s.close())
 	}
 	if cut, _, err := session.CutoversOf(s.Coordinator).Read(ctx); err == nil && cut.Open() && len(cut.Blocks) > 0 {
 		fmt.Fprintf(call.Err, "rfsctl: warning: a cut-over is %s; if its process does not run any more, remove index.blocks.write on the source from %s\n", cut.State, terminal.Clean(strings.Join(cut.Blocks, ", ")))
 	}
-	return forget(ctx, call, o.Stored, s)
+	rounds, err := forgetRounds(ctx, call, o.Stored)
+	if err != nil {
+		return errors.Join(err, s.close())
+	}
+	return forget(ctx, call, o.Stored, s, rounds)
+}
+
+// forgetRounds removes the sessions of the later rounds of a followed cluster: a new session of the same name would take them for its own.
+func forgetRounds(ctx context.Context, call *config.Call, at config.Stored) (all []removed, err error) {
+	name, _ := nameOf(&at)
+	root := *name
+	var names []string
+	if at.State.File != "" {
+		names, err = filesNextTo(root)
+	} else {
+		names, err = state.Sessions(ctx, at, func(c config.Cluster, role string) (*target.Client, error) { return connect(ctx, call, c, role) })
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, *name = range follow.LaterRounds(root, names) {
+		s, err := openCoordination(ctx, call, at)
+		if err != nil {
+			return all, fmt.Errorf("session %s of a round: %w", *name, err)
+		}
+		of, _, err := follow.LaterRound(ctx, s.Coordinator, *name)
+		if err != nil || of != root { // another session
+			if err = errors.Join(err, s.close()); err != nil {
+				return all, fmt.Errorf("session %s: %w", *name, err)
+			}
+			continue
+		}
+		x, err := remove(ctx, call, at, s)
+		if all = append(all, x); err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+// filesNextTo returns the files whose paths start with path.
+func filesNextTo(path string) (paths []string, err error) {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", err, fault.ErrConfig)
+	}
+	for _, e := range entries {
+		if rest, ok := strings.CutPrefix(e.Name(), filepath.Base(path)); ok {
+			paths = append(paths, path+rest)
+		}
+	}
+	return paths, nil
 }
 
 // undoLeft counts the objects that rfsctl undo has left of a session; 0: it was not undone.
@@ -119,41 +176,51 @@ type removed struct {
 	Names   []string `json:"indices,omitempty"` // of a cluster, with their aliases
 	Objects int      `json:"objects,omitempty"` // of a bucket
 	Left    []string `json:"left,omitempty"`    // objects there that rfsd did not write
+	// Rounds are the sessions of the later rounds of a followed cluster.
+	Rounds []removed `json:"rounds,omitempty"`
 }
 
-// forget removes the state of a session, and closes it.
-func forget(ctx context.Context, call *config.Call, at config.Stored, s *coordination) error {
+// forget removes the state of a session, whose rounds were removed, and closes it.
+func forget(ctx context.Context, call *config.Call, at config.Stored, s *coordination, rounds []removed) error {
+	x, err := remove(ctx, call, at, s)
+	x.Rounds = rounds
+	return errors.Join(err, call.Out.Result(x))
+}
+
+// remove removes the state of a session, and closes it.
+func remove(ctx context.Context, call *config.Call, at config.Stored, s *coordination) (removed, error) {
 	if s.bucket != nil {
-		return errors.Join(emptyBucket(ctx, call, s), s.close())
+		x, err := emptyBucket(ctx, call, s)
+		return x, errors.Join(err, s.close())
 	}
+	x := removed{Place: s.place}
 	if client, ok := s.cluster(); ok {
-		dropped, err := oscms.Drop(ctx, client, at.State.Session.Name)
-		if len(dropped) > 0 {
-			fmt.Fprintf(call.Out, "removed from %s: %s\n", s.place, strings.Join(dropped, ", "))
+		var err error
+		if x.Names, err = oscms.Drop(ctx, client, at.State.Session.Name); len(x.Names) > 0 {
+			fmt.Fprintf(call.Out, "removed from %s: %s\n", s.place, strings.Join(x.Names, ", "))
 		}
-		return errors.Join(err, call.Out.Result(removed{Place: s.place, Names: dropped}), s.close())
+		return x, errors.Join(err, s.close())
 	}
 	if err := s.close(); err != nil {
-		return err
+		return x, err
 	}
 	if err := os.Remove(s.place); err != nil {
-		return fmt.Errorf("%w: %w", err, fault.ErrConfig)
+		return x, fmt.Errorf("%w: %w", err, fault.ErrConfig)
 	}
 	fmt.Fprintf(call.Out, "removed %s\n", s.place)
-	return call.Out.Result(removed{Place: s.place})
+	return x, nil
 }
 
 // emptyBucket removes the objects of a session from a bucket.
-func emptyBucket(ctx context.Context, call *config.Call, s *coordination) error {
+func emptyBucket(ctx context.Context, call *config.Call, s *coordination) (removed, error) {
 	folder := strings.TrimSuffix(s.place, "/") + "/" + s3cms.Folder(s.session) + "/"
 	fmt.Fprintf(call.Out, "removing the objects of the session below %s\n", folder)
 	objects, others, err := s3cms.Drop(ctx, s.bucket, s.session)
 	fmt.Fprintf(call.Out, "removed %s\n", progress.Plural(int64(objects), "object"))
-	err = errors.Join(err, call.Out.Result(removed{Place: folder, Objects: objects, Left: others}))
 	if len(others) > 0 {
 		fmt.Fprintf(call.Out, "left there, because rfsd did not write them: %s\n", strings.Join(others, ", "))
 	}
-	return err
+	return removed{Place: folder, Objects: objects, Left: others}, err
 }
 
 // dropRest removes the remaining objects of a session whose store cannot be opened.
@@ -163,9 +230,13 @@ func dropRest(ctx context.Context, call *config.Call, at config.Stored) error {
 	if err != nil {
 		return err
 	}
+	rounds, err := forgetRounds(ctx, call, at)
+	if err != nil {
+		return errors.Join(err, client.Close())
+	}
 	dropped, err := oscms.Drop(ctx, client, at.State.Session.Name)
 	fmt.Fprintf(call.Out, "removed from %s: %s\n", client.Name(), strings.Join(dropped, ", "))
-	return errors.Join(err, call.Out.Result(removed{Place: client.Name(), Names: dropped}), client.Close())
+	return errors.Join(err, call.Out.Result(removed{Place: client.Name(), Names: dropped, Rounds: rounds}), client.Close())
 }
 
 // cluster is the client of the cluster that keeps the state, when a cluster does.

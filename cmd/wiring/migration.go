@@ -64,6 +64,9 @@ func OpenMigration(ctx context.Context, o Options, log *slog.Logger, blobs *repo
 		if kept, err = openFirst(ctx, *o.first, writer, log, &all); err != nil {
 			return give(err)
 		}
+		if err := o.round.Join(ctx, kept, s.Coordinator, o.skewTolerance()); err != nil {
+			return give(err)
+		}
 		s.Root, s.DeleteVanished, name = kept, o.DeleteVanished, o.first.Session
 	}
 	if client != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/document/rules"
+	"github.com/rfsd/rfsd/rfs/migration/follow"
 	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/operation/trial"
@@ -56,9 +57,9 @@ type Options struct {
 	conversion    plan.Request       // how documents and shards are read; Request completes it
 	existing      bulk.Existing      // "": not chosen
 
-	number         int  // of the round of a cluster that is followed
-	Repeats        bool // it runs rounds until it is stopped
-	DeleteVanished bool // target indices of indices that the source has no more
+	round          follow.Round // of a cluster that is followed
+	Repeats        bool         // it runs rounds until it is stopped
+	DeleteVanished bool         // target indices of indices that the source has no more
 
 	follow *plan.Follow // place in a chain of snapshots; nil: none
 	first  *Options     // of the session that migrated the first snapshot of the chain; nil: this session

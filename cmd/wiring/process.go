@@ -60,7 +60,7 @@ func (o Options) Observe(ctx context.Context, command, node string, log *slog.Lo
 	if err != nil {
 		return ctx, nil, err
 	}
-	return tracing.With(ctx, attribute.String("rfsd.session", o.SessionOrDefault()), attribute.Int("rfsd.round", o.number)), t, nil
+	return tracing.With(ctx, attribute.String("rfsd.session", o.SessionOrDefault()), attribute.Int("rfsd.round", o.round.Number)), t, nil
 }
 
 // Memory returns what the options allow the process to hold.

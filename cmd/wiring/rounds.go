@@ -23,7 +23,7 @@ func (o Options) Round(x follow.Round) (Options, error) {
 	if err := o.Target.ClusterOnly("following, which changes and deletes documents by their ids and needs index.gc_deletes,"); err != nil {
 		return o, err
 	}
-	o.Session, o.follow, o.Snapshot, o.number = x.Session, x.Follow, x.Snapshot, x.Number
+	o.Session, o.follow, o.Snapshot, o.round = x.Session, x.Follow, x.Snapshot, x
 	switch {
 	case x.Snapshot != "":
 		o.origin.derived = false

@@ -157,6 +157,12 @@ func (s Identity) Settings(ctx context.Context) (map[string]string, error) {
 	return settings, err
 }
 
+// Started returns when the session started, by the store's clock, or ErrNotFound.
+func (s Identity) Started(ctx context.Context) (time.Time, error) {
+	r, err := s.leases.Record(ctx, kindMeta)
+	return time.UnixMilli(r.CreatedAt), err
+}
+
 // Read returns the identity of the session, or ErrNotFound.
 func (s Identity) Read(ctx context.Context) (map[string]string, error) {
 	r, err := s.leases.Record(ctx, kindMeta)

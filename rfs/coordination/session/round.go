@@ -193,6 +193,32 @@ func (s Rounds) CheckEnded(ctx context.Context) error {
 	return err
 }
 
+const kindChain = "chain"
+
+// chain is the chain of rounds of a session.
+type chain struct {
+	Root string `json:"root"` // mark of the session of round 0
+}
+
+// Join records that this session is a later round of the session with a mark, and reports whether it is: it may be of another one already.
+func (s Rounds) Join(ctx context.Context, mark string) (joined bool, err error) {
+	decode := func(r cms.Record) (is chain, err error) {
+		err = r.Decode(&is)
+		return is, err
+	}
+	is, err := change(ctx, s.leases, kindChain, decode, func(is *chain, _ time.Time) (bool, error) {
+		if is.Root != "" {
+			return false, nil
+		}
+		is.Root = mark
+		return true, nil
+	})
+	if err != nil {
+		return false, fmt.Errorf("rounds: %w", err)
+	}
+	return is.Root == mark, nil
+}
+
 // stateFollowed is the state of the session's meta record from the first round that sends changes.
 const stateFollowed = "FOLLOWED"
 

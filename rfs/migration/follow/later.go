@@ -2,8 +2,14 @@ package follow
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
+	"strconv"
+	"strings"
+	"time"
 
+	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/pattern"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
@@ -14,6 +20,48 @@ func Running(ctx context.Context, root *cms.Coordinator) (number int, running bo
 	all, err := session.RoundsOf(root).Read(ctx)
 	last, _ := all.Last()
 	return last.Number, err == nil && last.Number > 0 && last.Arrived == 0, err
+}
+
+// LaterRounds returns the names that the later rounds of a session have, among names of sessions or of files that keep one each. A session
+// of such a name need not be a round (LaterRound).
+func LaterRounds(root string, names []string) (rounds []string) {
+	for _, name := range names {
+		if number, ok := strings.CutPrefix(name, root+roundInfix); ok {
+			if n, err := strconv.Atoi(number); err == nil && n > 0 {
+				rounds = append(rounds, name)
+			}
+		}
+	}
+	return rounds
+}
+
+// Join makes the session of a later round, kept, a part of the chain that root starts. It returns a fault.ErrConfig if a former chain of the
+// same name has left it: its items are complete without this round's documents. Former releases recorded no chain; they are known by the
+// time at which the session started, where the clocks of the store's nodes may differ by tolerance.
+func (r Round) Join(ctx context.Context, root, kept *cms.Coordinator, tolerance time.Duration) error {
+	if r.Number == 0 {
+		return nil
+	}
+	started, err := session.IdentityOf(kept).Started(ctx)
+	fresh := errors.Is(err, cms.ErrNotFound)
+	if err != nil && !fresh {
+		return fmt.Errorf("session %s: %w", r.Session, err)
+	}
+	mark, err := session.IdentityOf(root).Mark(ctx)
+	if err != nil {
+		return fmt.Errorf("session %s: %w", r.Session, err)
+	}
+	joined := fresh || !started.Before(time.UnixMilli(r.Started).Add(-tolerance))
+	if joined {
+		joined, err = session.RoundsOf(kept).Join(ctx, mark)
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("session %s: %w", r.Session, err)
+	case !joined:
+		return fmt.Errorf("the session %s is of an earlier chain of rounds: remove it (rfsctl cleanup --force with this --session-name, or the file of this name with --coordinator-file) and run the command again: %w", r.Session, fault.ErrConfig)
+	}
+	return nil
 }
 
 // DeletesAfter reports whether rounds after a number have deleted documents, or found indices deleted. With rules an update may have deleted
