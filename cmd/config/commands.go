@@ -129,21 +129,24 @@ func (m *MigrateCommand) checkTrial() error {
 
 // Follow are the settings of rfsd follow.
 type Follow struct {
-	Migrate Migrate
+	Migrate Unnamed
 	Rounds  Rounds
 	Blocks  SourceBlocks
 }
 
 // Check refuses what cannot be followed.
 func (f *Follow) Check() error {
-	r := f.Rounds
+	r, m := f.Rounds, Migrate(f.Migrate)
 	switch {
-	case !r.Once && !r.Finish && f.Migrate.Snapshot.Name != "":
+	case !r.Once && !r.Finish && m.Snapshot.Name != "":
 		return Usage("--snapshot-name names one snapshot: give --once, or --source-host without --snapshot-name, so that each round makes a snapshot")
 	case r.Once && r.Finish:
 		return Usage("--once and --finish exclude each other")
 	}
-	return f.Migrate.checkFollowed("rfsd follow")
+	if err := m.check(r.Finish || m.Snapshot.Name != "" || m.Origin.Cluster.Host != ""); err != nil {
+		return err
+	}
+	return m.checkFollowed("rfsd follow")
 }
 
 // checkFollowed refuses what no round can have; program names the command in messages.
@@ -184,19 +187,19 @@ func (f *FleetFollow) Check() error {
 
 // Verify holds the settings of rfsd verify for a comparison with a snapshot and with files; only one of them is decoded.
 type Verify struct {
-	Migrate      Compared
+	Migrate      Unnamed
 	Files        Files
 	Verification Verification
 }
 
 // VerifySnapshot are the settings of a comparison with a snapshot.
 type VerifySnapshot struct {
-	Migrate      Compared
+	Migrate      Unnamed
 	Verification Verification
 }
 
-// Compared are the settings of the migration whose result is compared. The chain of a cluster that is followed names its last snapshot.
-type Compared Migrate
+// Unnamed are the settings of a migration whose snapshot may be unnamed: the chain of a cluster that is followed names its last one.
+type Unnamed Migrate
 
 // Check refuses what a comparison of changes cannot have.
 func (v *VerifySnapshot) Check() error {

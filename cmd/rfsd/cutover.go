@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"time"
 
@@ -25,7 +24,6 @@ import (
 type orders struct{ rounds }
 
 func (o orders) open(ctx context.Context, f func(session.Cutovers) error) error {
-	o.log = slog.New(slog.DiscardHandler)
 	return o.chain(ctx, func(c *follow.Chain) error { return f(session.CutoversOf(c.Root)) })
 }
 

@@ -34,13 +34,16 @@ func followCommand() *cli.Command {
 	return config.Command(cli.Command{
 		Name: "follow", Usage: "migrate a snapshot, and then what changes in each later one", Description: help.Follow,
 	}, func(ctx context.Context, call *config.Call, f config.Follow) error {
-		o, err := wiring.ForMigration(version, f.Migrate)
+		o, err := wiring.ForMigration(version, config.Migrate(f.Migrate))
 		if err != nil {
 			return err
 		}
 		o.DeleteVanished = f.Rounds.Each.Delete
 		r := rounds{Options: o, out: call.Out, program: "rfsd follow", mayBlock: f.Blocks.Block, stops: f.Rounds.Each.Stop.List, log: slog.New(slog.DiscardHandler)}
 		r.log, _ = report.Log(o.Log)
+		if err := wiring.Contact(ctx, o, r.log); err != nil {
+			return err
+		}
 		switch {
 		case f.Rounds.Finish:
 			if is, err := r.ordered(ctx); err != nil || is.Open() && is.State != session.CutoverFinishing {
@@ -79,7 +82,6 @@ type rounds struct {
 // repeat runs rounds until one fails, a cut-over has ended the following, or ctx is done.
 func (r rounds) repeat(ctx context.Context, every time.Duration) error {
 	l := follow.Loop{Clock: timing.SystemClock(), Every: every, Early: true, Round: r.round, CutOver: r.cutsOver, Shows: r.shows, Log: r.log}
-	r.log = slog.New(slog.DiscardHandler)
 	l.Open = func(ctx context.Context, f func(*cms.Coordinator) error) error {
 		return r.chain(ctx, func(c *follow.Chain) error { return f(c.Root) })
 	}
@@ -88,7 +90,6 @@ func (r rounds) repeat(ctx context.Context, every time.Duration) error {
 
 // intent reads what the operator wants of all rounds.
 func (r rounds) intent(ctx context.Context) (is session.Intent, err error) {
-	r.log = slog.New(slog.DiscardHandler)
 	err = r.chain(ctx, func(c *follow.Chain) (err error) {
 		is, err = follow.Wanted(ctx, c.Root)
 		return err

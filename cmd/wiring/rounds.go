@@ -12,15 +12,42 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/follow"
 	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
+// Contact returns an error unless the target of a cluster that is followed answers and the state of the work opens, except for a file, which
+// another command may have open for a moment. It waits while the target is busy or not ready.
+func Contact(ctx context.Context, o Options, log *slog.Logger) error {
+	if err := o.canFollow(); err != nil {
+		return err
+	}
+	client, err := target.New(ctx, o.Target)
+	if err != nil {
+		return err
+	}
+	_, err = askTarget(ctx, client, o.Unavailable, log)
+	if err = errors.Join(err, client.Close()); err != nil || !o.Shares() {
+		return err
+	}
+	_, shut, err := OpenStore(ctx, o, false)
+	if err != nil {
+		return err
+	}
+	return shut()
+}
+
+// canFollow returns a fault.ErrConfig for a target that no round can change.
+func (o Options) canFollow() error {
+	return o.Target.ClusterOnly("following, which changes and deletes documents by their ids and needs index.gc_deletes,")
+}
+
 // Round returns the options of a round of the cluster that o follows.
 func (o Options) Round(x follow.Round) (Options, error) {
 	first := o
-	if err := o.Target.ClusterOnly("following, which changes and deletes documents by their ids and needs index.gc_deletes,"); err != nil {
+	if err := o.canFollow(); err != nil {
 		return o, err
 	}
 	o.Session, o.follow, o.Snapshot, o.round = x.Session, x.Follow, x.Snapshot, x

@@ -70,3 +70,26 @@ func TestFollow_ANewSessionOfTheSameName(t *testing.T) {
 		}
 	}
 }
+
+// TestFollow_FirstContact: what does not answer may be the wrong address, as for rfsd migrate.
+func TestFollow_FirstContact(t *testing.T) {
+	history, err := filepath.Abs("../fixtures/7.10.2-history")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const nothing = "http://127.0.0.1:1"
+	w := newWorld(t)
+	for name, args := range map[string][]string{
+		"one round":       {"--once", "--snapshot-name", "snap-1", "--target-host", nothing},
+		"each round":      {"--source-host", nothing, "--target-host", nothing},
+		"the end":         {"--finish", "--target-host", nothing},
+		"the coordinator": {"--once", "--snapshot-name", "snap-1", "--target-host", w.url, "--coordinator-host", nothing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := w.run(kill{}, "rfsd", append([]string{"follow", "--repo-uri", history, "--session-name", "first"}, args...)...)
+			if r.code != 1 || !strings.Contains(r.output, "does not answer") {
+				t.Errorf("exit %d:\n%s", r.code, r.output)
+			}
+		})
+	}
+}
