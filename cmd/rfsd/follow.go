@@ -288,7 +288,7 @@ func (r rounds) finish(ctx context.Context) error {
 		fmt.Fprintf(r.out, "the target no longer follows; settings of %d indices restored\n", len(restored))
 		for _, x := range restored {
 			if len(x.Left) > 0 || x.Reason != "" {
-				fmt.Fprintf(r.out, "%s: left as they are: %s %s\n", x.Target, strings.Join(x.Left, ", "), x.Reason)
+				fmt.Fprintf(r.out, "%s: left as they are: %s\n", x.Target, strings.TrimSpace(strings.Join(x.Left, ", ")+" "+x.Reason))
 			}
 		}
 		return errors.Join(err, r.out.Result(finished{restored}))
