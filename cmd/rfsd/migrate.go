@@ -140,7 +140,9 @@ func perform(ctx context.Context, o wiring.Options, out *output.Writer) (*report
 		load, err = tried.Measure(ctx, s, o.Measure, o.FailedContent)
 	}
 	if err == nil && sum.Complete { // no lease is left
-		err = owned.Forget()
+		if ferr := owned.Forget(); ferr != nil {
+			log.Debug("the file of the process's name stays", "error", ferr)
+		}
 	}
 	err = errors.Join(err, done(), owned.Release())
 	r.Seconds = time.Since(begin).Seconds()
