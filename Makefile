@@ -137,7 +137,7 @@ ci:
 	RFSD_TESTS=12:$$(date +%s) $(MAKE) e2e TESTED='$(PROMISED)'
 	$(MAKE) vuln
 	RFSD_TESTS=3:$$(date +%s) $(MAKE) -j2 abuse sim-and-packages SEEDS=20 SIMTIME=1m
-	FUZZPACKAGES=5 $(MAKE) fuzz-short
+	FUZZPACKAGES=3 $(MAKE) fuzz-short
 
 sim-and-packages:
 	$(MAKE) --no-print-directory sim
