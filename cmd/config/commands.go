@@ -53,8 +53,11 @@ func (o IndexPriority) Hints() (cms.Hints, error) {
 
 // Check refuses a migration without a source, or with none or several places for its documents.
 func (m *Migrate) Check() error {
-	return m.check(m.Snapshot.Name != "" || m.Origin.Cluster.Host != "")
+	return m.check(m.named())
 }
+
+// named reports whether the snapshot is known, or is created.
+func (m *Migrate) named() bool { return m.Snapshot.Name != "" || m.Origin.Cluster.Host != "" }
 
 // check refuses the same; named reports whether the snapshot is known.
 func (m *Migrate) check(named bool) error {
@@ -143,7 +146,7 @@ func (f *Follow) Check() error {
 	case r.Once && r.Finish:
 		return Usage("--once and --finish exclude each other")
 	}
-	if err := m.check(r.Finish || m.Snapshot.Name != "" || m.Origin.Cluster.Host != ""); err != nil {
+	if err := m.check(r.Finish || m.named()); err != nil {
 		return err
 	}
 	return m.checkFollowed("rfsd follow")

@@ -10,13 +10,20 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/s3cms"
 )
 
-// TestFollow_ANewSessionOfTheSameName follows a cluster again after its session was removed: what the former rounds left is not taken for
-// rounds of the new session, whose changes would not be sent.
-func TestFollow_ANewSessionOfTheSameName(t *testing.T) {
-	history, err := filepath.Abs("../fixtures/7.10.2-history")
+// historyRepository returns a repository with the snapshots snap-1 and snap-3 of a followed cluster.
+func historyRepository(t *testing.T) string {
+	t.Helper()
+	path, err := filepath.Abs("../fixtures/7.10.2-history")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return path
+}
+
+// TestFollow_ANewSessionOfTheSameName follows a cluster again after its session was removed: what the former rounds left is not taken for
+// rounds of the new session, whose changes would not be sent.
+func TestFollow_ANewSessionOfTheSameName(t *testing.T) {
+	history := historyRepository(t)
 	type place struct {
 		options, round []string // the state of the session, and of its round 1
 		lose           string   // the directory or file of the session
@@ -73,10 +80,7 @@ func TestFollow_ANewSessionOfTheSameName(t *testing.T) {
 
 // TestFollow_FirstContact: what does not answer may be the wrong address, as for rfsd migrate.
 func TestFollow_FirstContact(t *testing.T) {
-	history, err := filepath.Abs("../fixtures/7.10.2-history")
-	if err != nil {
-		t.Fatal(err)
-	}
+	history := historyRepository(t)
 	const nothing = "http://127.0.0.1:1"
 	w := newWorld(t)
 	for name, args := range map[string][]string{

@@ -30,10 +30,7 @@ func TestKilled_TheNextRunFreesTheLeases(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	history, err := filepath.Abs("../fixtures/7.10.2-history")
-	if err != nil {
-		t.Fatal(err)
-	}
+	history := historyRepository(t)
 	migrate := []string{"migrate", "--snapshot-name", "snap1", "--repo-uri"}
 	follow := []string{"follow", "--once", "--index-allowlist", "grows", "--repo-uri", history, "--snapshot-name"}
 	for _, c := range []struct {

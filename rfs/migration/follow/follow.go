@@ -222,13 +222,9 @@ func NameOf(root string, round int) string {
 // LaterRound returns the session of round 0 and the number of the round that a session is, by its records kept and its name. The number is
 // 0 for the session of round 0, and for every session that is not a round. The rounds are recorded with round 0, so that a later one has none.
 func LaterRound(ctx context.Context, kept *cms.Coordinator, name string) (root string, number int, err error) {
-	at := strings.LastIndex(name, roundInfix)
-	if at <= 0 {
+	root, number = splitName(name)
+	if number == 0 {
 		return "", 0, nil
-	}
-	n, err := strconv.Atoi(name[at+len(roundInfix):])
-	if err != nil || n <= 0 {
-		return "", 0, nil //nolint:nilerr // another name
 	}
 	settings, err := session.IdentityOf(kept).Settings(ctx)
 	switch {
@@ -241,7 +237,20 @@ func LaterRound(ctx context.Context, kept *cms.Coordinator, name string) (root s
 	if err != nil || len(all.Rounds) > 0 {
 		return "", 0, err
 	}
-	return name[:at], n, nil
+	return root, number, nil
+}
+
+// splitName returns the name of the session of round 0 and the number of the round in the name of a later one; 0: another name.
+func splitName(name string) (root string, number int) {
+	at := strings.LastIndex(name, roundInfix)
+	if at <= 0 {
+		return "", 0
+	}
+	n, err := strconv.Atoi(name[at+len(roundInfix):])
+	if err != nil || n <= 0 {
+		return "", 0
+	}
+	return name[:at], n
 }
 
 // roundInfix separates the name of the session of round 0 from the number of a round.

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
@@ -26,10 +24,8 @@ func Running(ctx context.Context, root *cms.Coordinator) (number int, running bo
 // of such a name need not be a round (LaterRound).
 func LaterRounds(root string, names []string) (rounds []string) {
 	for _, name := range names {
-		if number, ok := strings.CutPrefix(name, root+roundInfix); ok {
-			if n, err := strconv.Atoi(number); err == nil && n > 0 {
-				rounds = append(rounds, name)
-			}
+		if of, number := splitName(name); number > 0 && of == root {
+			rounds = append(rounds, name)
 		}
 	}
 	return rounds
@@ -42,19 +38,7 @@ func (r Round) Join(ctx context.Context, root, kept *cms.Coordinator, tolerance 
 	if r.Number == 0 {
 		return nil
 	}
-	started, err := session.IdentityOf(kept).Started(ctx)
-	fresh := errors.Is(err, cms.ErrNotFound)
-	if err != nil && !fresh {
-		return fmt.Errorf("session %s: %w", r.Session, err)
-	}
-	mark, err := session.IdentityOf(root).Mark(ctx)
-	if err != nil {
-		return fmt.Errorf("session %s: %w", r.Session, err)
-	}
-	joined := fresh || !started.Before(time.UnixMilli(r.Started).Add(-tolerance))
-	if joined {
-		joined, err = session.RoundsOf(kept).Join(ctx, mark)
-	}
+	joined, err := r.joins(ctx, root, kept, tolerance)
 	switch {
 	case err != nil:
 		return fmt.Errorf("session %s: %w", r.Session, err)
@@ -62,6 +46,22 @@ func (r Round) Join(ctx context.Context, root, kept *cms.Coordinator, tolerance 
 		return fmt.Errorf("the session %s is of an earlier chain of rounds: remove it (rfsctl cleanup --force with this --session-name, or the file of this name with --coordinator-file) and run the command again: %w", r.Session, fault.ErrConfig)
 	}
 	return nil
+}
+
+// joins reports whether the session of a later round is, or is now, of the chain that root starts.
+func (r Round) joins(ctx context.Context, root, kept *cms.Coordinator, tolerance time.Duration) (bool, error) {
+	switch started, err := session.IdentityOf(kept).Started(ctx); {
+	case errors.Is(err, cms.ErrNotFound):
+	case err != nil:
+		return false, err
+	case started.Before(time.UnixMilli(r.Started).Add(-tolerance)):
+		return false, nil
+	}
+	mark, err := session.IdentityOf(root).Mark(ctx)
+	if err != nil {
+		return false, err
+	}
+	return session.RoundsOf(kept).Join(ctx, mark)
 }
 
 // DeletesAfter reports whether rounds after a number have deleted documents, or found indices deleted. With rules an update may have deleted
