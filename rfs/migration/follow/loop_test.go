@@ -103,7 +103,7 @@ func TestLoop_InTheForeground(t *testing.T) {
 			name: "a pause between rounds",
 			then: func(t *testing.T, f *foreground) {
 				f.order(t, session.OrderPause)
-				time.Sleep(45 * time.Second)
+				time.Sleep(46 * time.Second) // between two looks of the loop, one at each even second
 				f.order(t, session.OrderResume)
 			},
 			want: []string{"0 round 0", "0 until 60", "30 not until 60", "30 paused", "76 not paused", "76 round 1", "76 until 136", "89 not until 136"}, err: context.DeadlineExceeded,
