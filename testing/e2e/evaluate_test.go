@@ -20,10 +20,12 @@ func TestEvaluateReportsWhatAnExistingTargetWouldSpoil(t *testing.T) {
 			n := cluster.OpenSearch(t, version)
 			wipe(t, n)
 			args := targetArgs(n.URL, demo(t), "--index-allowlist", "orders")
+			var warnings []string
 			evaluated := func(code int, more ...string) (preflight.Object, []string) {
 				t.Helper()
 				res := Run(t, "rfsd", slices.Concat([]string{"plan", "--only", "changes"}, args[1:], more)...)
 				var r preflight.Report
+				defer func() { warnings = r.Warnings }()
 				if err := outputtest.Decode(res.Stdout, &r); err != nil || res.Code != code || len(r.Indices) != 1 || len(r.Indices[0].Targets) != 1 {
 					t.Fatalf("exit %d, want %d: %v\n%s%s", res.Code, code, err, res.Stdout, res.Stderr)
 				}
@@ -51,7 +53,11 @@ func TestEvaluateReportsWhatAnExistingTargetWouldSpoil(t *testing.T) {
 			if o.Action != preflight.WouldCreate || len(stops) > 0 || !contains(changes(o), "aliases.sales", "leads to orders already", "new-orders") {
 				t.Errorf("an alias on the old and the renamed index: %+v, stops %q", o, stops)
 			}
-			o, stops = evaluated(7)
+			if o, stops = evaluated(0); o.Action != preflight.WouldKeep || len(stops) > 0 || !contains(warnings, "the session default exists", "continues it") {
+				t.Errorf("the session that migrated the index: %+v, stops %q, warnings %q", o, stops, warnings)
+			}
+			another := []string{"--session-name", "another"}
+			o, stops = evaluated(7, another...)
 			if o.Action != preflight.WouldKeep || o.Documents == 0 || contains(changes(o), "properties.") || contains(changes(o), "dynamic") || contains(changes(o), "aliases.") || !contains(stops, "orders (", "--existing-documents") {
 				t.Errorf("the migrated index: %+v, stops %q", o, stops)
 			}
@@ -68,7 +74,7 @@ func TestEvaluateReportsWhatAnExistingTargetWouldSpoil(t *testing.T) {
 			}
 			call(t, n, "DELETE", "/orders", nil)
 			call(t, n, "PUT", "/orders", map[string]any{"settings": map[string]any{"index.blocks.write": true}, "mappings": map[string]any{"dynamic": "strict", "properties": other}})
-			o, stops = evaluated(7)
+			o, stops = evaluated(7, another...)
 			if len(other) == 0 || !contains(stops, "orders", "index.blocks.write") || !contains(changes(o), "dynamic", "strict") {
 				t.Errorf("a strict index that is blocked: %+v, stops %q", o, stops)
 			}
