@@ -16,7 +16,7 @@ FUZZTIME   ?= 2s
 # OpenSearch versions that end-to-end tests boot.
 TARGETS    ?= 2.19.4 3.8.0
 
-.PHONY: all cross image packages packages-test release build test quick unit race plain lint docs-check fuzz fuzz-short sim sim-and-packages sim-worlds sim-faults e2e e2e-programs e2e-waiting e2e-packages e2e-clusters abuse vuln ci bench bench-peers demo fixtures corrupt mutants tools clean fleet fresh night kills
+.PHONY: all cross image packages packages-test release build test quick unit race plain unraced lint docs-check fuzz fuzz-short sim sim-and-packages sim-worlds sim-faults e2e e2e-programs e2e-waiting e2e-packages e2e-clusters abuse vuln ci bench bench-peers demo fixtures corrupt mutants tools clean fleet fresh night kills
 
 all: build
 
@@ -44,13 +44,16 @@ quick: tools
 # testing/e2e starts programs that are built without the race detector, testing/sim lets one goroutine run at a time, and the
 # others of these packages have tests of one goroutine: plain runs them.
 PLAIN      := (/testing/(arch|bench/corpus|corrupt|e2e|fuzzing|mutants|sim|spec|truth|verbs|words)|/daemon/mirror|/deploy/(image|package/sbom)|/rfs/source/rebuild)$$
-# Slow tests of one goroutine. e2e-packages runs them, without the race detector.
-UNRACED    := ReadSliceBySlice|HostileLongDocuments|HostileCatalogsAre|LargeCatalogsArrive|Nesting_IsBounded|AnswersAreBounded|IdsThatNeedNoEscapes|IdsAreBase64|ALineBreakIsFound|FieldsHoldWhatWasSent|DamagedColumnsAreNever|DamagedTextIsNever|TextIsWhatWasIndexed|ColumnsHoldWhat|ColumnsOfLucene4|DictPieces|ASourceBeyondTheLimit|ASampleIsEven|ADamagedFileNeverKills|AWrongByteIsFound|EveryStoredFormat|SelectedDocumentsOfSlicedChunks|NeededBytesAreRight|ContentsOfEveryVersion|SizeOfASet|DamageIsNoDifference|InRanges|TypesOfModules|EveryContentAndLevel|EveryBitIsDamaged|AnotherReaderGoesOnAnywhere|NoErrorOfReadingIsOverlooked
+# Slow tests of one goroutine: unraced runs them in the packages that have them.
+UNRACED    := VersionMixes_|RealSnapshotsGive|EveryDamageIsFound|AreBoundedBeforeTheyUnfold|ReadSliceBySlice|HostileLongDocuments|HostileCatalogsAre|LargeCatalogsArrive|Nesting_IsBounded|AnswersAreBounded|IdsThatNeedNoEscapes|IdsAreBase64|ALineBreakIsFound|FieldsHoldWhatWasSent|DamagedColumnsAreNever|DamagedTextIsNever|TextIsWhatWasIndexed|ColumnsHoldWhat|ColumnsOfLucene4|DictPieces|ASourceBeyondTheLimit|ASampleIsEven|ADamagedFileNeverKills|AWrongByteIsFound|EveryStoredFormat|SelectedDocumentsOfSlicedChunks|NeededBytesAreRight|ContentsOfEveryVersion|SizeOfASet|DamageIsNoDifference|InRanges|TypesOfModules|EveryContentAndLevel|EveryBitIsDamaged|AnotherReaderGoesOnAnywhere|NoErrorOfReadingIsOverlooked
 race:
-	@CGO_ENABLED=1 testing/gotest.sh race -race -short -vet=off -timeout 30m -skip '$(UNRACED)' $$($(GO) list ./... | grep -vE '$(PLAIN)')
+	@CGO_ENABLED=1 testing/gotest.sh race -p 3 -race -short -vet=off -timeout 30m -skip '$(UNRACED)' $$($(GO) list ./... | grep -vE '$(PLAIN)')
 
 plain:
 	@testing/gotest.sh plain -short $$($(GO) list ./... | grep -E '$(PLAIN)')
+
+unraced:
+	@testing/gotest.sh unraced -short -vet=off -run '$(UNRACED)' $$(grep -rlE 'func Test\w*($(UNRACED))' --include=*_test.go rfs | xargs dirname | sed 's,^,./,' | sort -u | grep -vE '$(PLAIN)')
 
 ## fuzz-short: every fuzz target for FUZZTIME each
 fuzz-short:
@@ -105,8 +108,10 @@ e2e-programs:
 e2e-waiting:
 	@E2EPACKAGES=./testing/e2e/... E2EFLAGS="-run $(WAITING) $(addprefix -skip ,$(TESTED))" testing/e2e.sh e2e-waiting $(TARGETS)
 
+# Packages whose tests use servers. make e2e takes all, for their long tests; make ci takes these.
+SERVED     := $(sort $(dir $(shell grep -rlE 'rfsd/testing/(cluster|objectserver)"' --include=*_test.go rfs)))
 e2e-packages:
-	@E2EPACKAGES="./testing/corrupt ./rfs/..." testing/e2e.sh e2e-packages $(TARGETS)
+	@E2EPACKAGES="$(or $(PACKAGES),./testing/corrupt ./rfs/...)" testing/e2e.sh e2e-packages $(TARGETS)
 
 e2e-clusters:
 	@E2EPACKAGES=./testing/cluster testing/e2e.sh e2e-clusters $(firstword $(TARGETS))
@@ -134,7 +139,7 @@ abuse: build
 ci:
 	$(MAKE) test RACE=1
 	$(MAKE) lint
-	RFSD_TESTS=12:$$(date +%s) $(MAKE) e2e TESTED='$(PROMISED)'
+	RFSD_TESTS=12:$$(date +%s) $(MAKE) e2e TESTED='$(PROMISED)' PACKAGES='$(addprefix ./,$(SERVED))'
 	$(MAKE) vuln
 	RFSD_TESTS=3:$$(date +%s) $(MAKE) -j2 abuse sim-and-packages SEEDS=20 SIMTIME=1m
 	FUZZPACKAGES=3 $(MAKE) fuzz-short

@@ -30,7 +30,7 @@ short() {
   fi
   local code=0
   make --no-print-directory race || code=1
-  make --no-print-directory plain || code=1
+  make -k --no-print-directory plain unraced || code=1
   return "$code"
 }
 
@@ -42,7 +42,7 @@ step 3 "short tests of $(${GO:-go} list ./... | wc -l) packages${RACE:+ with the
 step 4 "the programs with OpenSearch $version" \
   env E2EPACKAGES=./testing/e2e/... E2EFLAGS="-run $TESTS" testing/e2e.sh programs $version
 if [ ${#failed[@]} -gt 0 ]; then
-  for verb in short race plain programs; do
+  for verb in short race plain unraced programs; do
     [ ! -e "$RFSD_LOGS/$verb.log" ] || testing/failed.sh "$verb" "$RFSD_LOGS/$verb.log"
   done
   printf 'make test: FAILED: %s\n' "${failed[@]}" >&2

@@ -35,8 +35,9 @@ compiler() {
   esac
 }
 
+# Manual pages and completions: a program built as the Makefile does, from compiled packages that are there already.
 for program in rfsd rfsctl; do
-  CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$version" -o dist/here ./cmd/$program
+  CGO_ENABLED=0 go build -ldflags "-X main.version=$version" -o dist/here ./cmd/$program
   dist/here manual "$man"
   for shell in bash zsh fish; do
     dist/here completion $shell >"dist/completion/$program.$shell"
