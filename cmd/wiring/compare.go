@@ -23,14 +23,16 @@ import (
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
-// Comparison returns what compares the target of the options, within the budget of the process.
+// Comparison returns what compares the target of the options, within the budget of the process. A round of a followed cluster is compared by
+// the records of round 0.
 func Comparison(o Options, ask config.Verification, memory *budget.Budget, log *slog.Logger) *compare.Run {
+	o = o.whole()
 	at, _ := o.failedAt() // without it a warning can name the place that was read
 	return &compare.Run{
 		Place: at, Target: o.Target, Memory: memory, Version: o.version, Sample: float64(ask.Sample), Quick: ask.Quick, Strict: ask.Strict, Changed: ask.Changed, Names: ask.Differences,
 		Readers: o.Slots, MaxDocument: o.maxDocument, MaxRate: o.maxRate, MaxLatency: o.maxLatency, Lease: o.leases.Initial,
-		Failed: func(ctx context.Context, _ *target.Client, kept *cms.Coordinator) (*verify.Failed, error) {
-			return failedOf(ctx, o, kept)
+		Failed: func(ctx context.Context, _ *target.Client, kept *cms.Coordinator, mine bool) (*verify.Failed, error) {
+			return failedOf(ctx, o, kept, mine)
 		},
 		State: func(ctx context.Context, client *target.Client) (*cms.Coordinator, func() error, error) {
 			return stateOfSession(ctx, o, client)
@@ -49,13 +51,19 @@ func CompareSnapshot(ctx context.Context, o Options, blobs repo.Repository, run 
 	s := compare.Snapshot{
 		Comparison: compare.Comparison{Repo: blobs, Edit: shards.Edits(o.rules), Redirects: o.rules.Targets, Memory: run.Memory, MaxDocument: o.maxDocument, Identity: comparedIdentity(o, blobs, p), Changed: run.Changed, Log: run.Log},
 		Plan:       p, Rules: o.rules, Overrides: o.overrides, TypesOnly: run.Quick || run.Changed,
-		Mine: func(identity map[string]string) bool { return phase.IsOf(identity, p) },
+		Mine: func(ctx context.Context, state *cms.Coordinator) (bool, error) {
+			mine, later, err := phase.Migrates(ctx, state, p)
+			if later {
+				run.Log.Warn("the session has followed the cluster to a later snapshot: documents that changed in between differ from this one", "snapshot", p.Snapshot)
+			}
+			return mine, err
+		},
 	}
 	if run.Changed {
 		s.Since = o.follow.Since
 	}
-	run.Failed = func(ctx context.Context, client *target.Client, kept *cms.Coordinator) (*verify.Failed, error) {
-		return failedRounds{o, blobs, client, run.Memory, run.Log}.of(ctx, kept)
+	run.Failed = func(ctx context.Context, client *target.Client, kept *cms.Coordinator, mine bool) (*verify.Failed, error) {
+		return failedRounds{o.whole(), blobs, client, run.Memory, run.Log}.of(ctx, p.Snapshot, kept, mine)
 	}
 	return run.Compare(ctx, blobs.URI(), s.Source())
 }
@@ -68,8 +76,18 @@ func CompareFiles(ctx context.Context, o ImportOptions, files repo.Repository, r
 	return run.Compare(ctx, files.URI(), source.Compared(files, identity))
 }
 
-// failedOf reads which documents the migration has recorded as failed: from its directory or bucket.
-func failedOf(ctx context.Context, o Options, kept *cms.Coordinator) (*verify.Failed, error) {
+// failedOf reads which documents the migration has recorded as failed: from its directory or bucket, and from its state where the session
+// is of the compared source (mine).
+func failedOf(ctx context.Context, o Options, kept *cms.Coordinator, mine bool) (*verify.Failed, error) {
+	all, err := failedFiles(ctx, o, kept)
+	if err == nil && mine {
+		err = compare.AddRecorded(ctx, all, kept)
+	}
+	return all, err
+}
+
+// failedFiles reads the directory or bucket of the failed documents.
+func failedFiles(ctx context.Context, o Options, kept *cms.Coordinator) (*verify.Failed, error) {
 	if o.FailedDir == "" {
 		return &verify.Failed{}, nil
 	}

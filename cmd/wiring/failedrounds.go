@@ -14,7 +14,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/document/doc"
-	"github.com/rfsd/rfsd/rfs/migration/compare"
 	"github.com/rfsd/rfsd/rfs/migration/follow"
 	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
@@ -31,20 +30,20 @@ type failedRounds struct {
 	log    *slog.Logger
 }
 
-// of returns the documents that failed in the rounds up to the round of the compared snapshot, except for documents that a later one of
-// these rounds has sent again, given the records of round 0. For a snapshot that is not of a later round it returns the documents that the
-// session has recorded.
-func (f failedRounds) of(ctx context.Context, kept *cms.Coordinator) (*verify.Failed, error) {
-	if kept == nil || f.first != nil {
-		return failedOf(ctx, f.Options, kept)
+// of returns the documents that failed in the rounds up to the round of a snapshot, except for documents that a later one of these rounds
+// has sent again, given the records of round 0. For a snapshot that is not of a later round it returns the documents that the session has
+// recorded; mine as in failedOf.
+func (f failedRounds) of(ctx context.Context, snapshot string, kept *cms.Coordinator, mine bool) (*verify.Failed, error) {
+	if kept == nil {
+		return failedOf(ctx, f.Options, nil, false)
 	}
 	chain := &follow.Chain{Root: kept, Session: f.SessionOrDefault()}
-	rounds, err := chain.Until(ctx, f.Snapshot)
+	rounds, err := chain.Until(ctx, snapshot)
 	if err != nil {
 		return nil, err
 	}
 	if len(rounds) < 2 {
-		return failedOf(ctx, f.Options, kept)
+		return failedOf(ctx, f.Options, kept, mine)
 	}
 	all := &verify.Failed{}
 	for i, x := range rounds {
@@ -79,10 +78,7 @@ func (f failedRounds) round(ctx context.Context, root *cms.Coordinator, x follow
 			defer func() { err = errors.Join(err, closeKept()) }()
 		}
 	}
-	if failed, err = failedOf(ctx, o, kept); err != nil || kept == nil {
-		return failed, err
-	}
-	if err := compare.AddRecorded(ctx, failed, kept); err != nil || failed.Len() == 0 || len(later) == 0 {
+	if failed, err = failedOf(ctx, o, kept, kept != nil); err != nil || kept == nil || failed.Len() == 0 || len(later) == 0 {
 		return failed, err
 	}
 	entries, err := phase.SessionEntries(ctx, kept)

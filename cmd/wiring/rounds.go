@@ -74,6 +74,14 @@ func (o Options) Round(x follow.Round) (Options, error) {
 	return o, o.defaultPaths()
 }
 
+// whole returns the options of the session: for a round, the options of its round 0.
+func (o Options) whole() Options {
+	if o.first != nil {
+		return *o.first
+	}
+	return o
+}
+
 // DeleteSnapshot deletes the snapshot that a round made. The record is input: only a snapshot with the derived name of the session is deleted.
 func (o Options) DeleteSnapshot(ctx context.Context, x follow.Round, blobs repo.Repository) error {
 	if !x.Made || !o.origin.derived {

@@ -86,8 +86,12 @@ func comparing(t *testing.T, on replies) (*compare.Run, *bytes.Buffer) {
 	log, dir := &bytes.Buffer{}, t.TempDir()
 	return &compare.Run{
 		Target: target.Config{URL: srv.URL}, Version: "1.2.3", Sample: 1, Names: 10, Readers: 1, Lease: time.Minute,
-		Failed: func(context.Context, *target.Client, *cms.Coordinator) (*verify.Failed, error) {
-			return &verify.Failed{}, nil
+		Failed: func(ctx context.Context, _ *target.Client, state *cms.Coordinator, mine bool) (*verify.Failed, error) {
+			all := &verify.Failed{}
+			if !mine {
+				return all, nil
+			}
+			return all, compare.AddRecorded(ctx, all, state)
 		},
 		State: func(context.Context, *target.Client) (*cms.Coordinator, func() error, error) {
 			return nil, func() error { return nil }, nil
@@ -120,7 +124,7 @@ func TestRun_Compares(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, log := comparing(t, holding(nil))
-			r.Quick, r.Failed = c.quick, func(context.Context, *target.Client, *cms.Coordinator) (*verify.Failed, error) {
+			r.Quick, r.Failed = c.quick, func(context.Context, *target.Client, *cms.Coordinator, bool) (*verify.Failed, error) {
 				all := &verify.Failed{}
 				if c.failed != "" {
 					all.Add("a", c.failed)
@@ -180,7 +184,7 @@ func TestRun_ReportsWhatFails(t *testing.T) {
 			}
 		}, errBroken},
 		"the failed documents": {nil, func(r *compare.Run, _ *compare.Source) {
-			r.Failed = func(context.Context, *target.Client, *cms.Coordinator) (*verify.Failed, error) { return nil, errBroken }
+			r.Failed = func(context.Context, *target.Client, *cms.Coordinator, bool) (*verify.Failed, error) { return nil, errBroken }
 		}, errBroken},
 		"the fields": {nil, func(_ *compare.Run, s *compare.Source) {
 			s.Fields = func(context.Context, *target.Client, target.Version, *verify.Failed, *verify.Report) error {

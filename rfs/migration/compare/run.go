@@ -60,8 +60,9 @@ type Run struct {
 	MaxRate     int64         // bytes per second read from the target; 0: no limit
 	MaxLatency  time.Duration // latency of target requests above which the load is reduced; 0: never
 	Lease       time.Duration // initial lease of an item
-	// Failed returns the documents recorded as failed by the session with this state; without state, by all sessions.
-	Failed func(ctx context.Context, client *target.Client, state *cms.Coordinator) (*verify.Failed, error)
+	// Failed returns the documents recorded as failed by the session with this state; without state, by all sessions. The documents that
+	// the state itself names count if the session is of the compared source (mine).
+	Failed func(ctx context.Context, client *target.Client, state *cms.Coordinator, mine bool) (*verify.Failed, error)
 	// Place is the directory or bucket that Failed reads.
 	Place session.FailedAt
 	// State opens the state of the session; the Coordinator is nil if no session was named and none exists. An error that wraps NoSession
@@ -125,18 +126,18 @@ func (c *Run) with(ctx context.Context, r *verify.Report, source Source) (err er
 	if errors.Is(why, c.NoSession) {
 		return why
 	}
-	refused, err := c.Failed(ctx, client, state)
-	if err != nil {
-		return err
-	}
 	if why == nil {
 		var marks rollback.Marks
 		if marks, why = source.Marks(ctx, client, state); why == nil { // the session migrated this source
 			held.Marks = marks
-			if err := errors.Join(AddRecorded(ctx, refused, state), warnOfAliases(ctx, r, state)); err != nil {
+			if err := warnOfAliases(ctx, r, state); err != nil {
 				return err
 			}
 		}
+	}
+	refused, err := c.Failed(ctx, client, state, why == nil)
+	if err != nil {
+		return err
 	}
 	if why != nil {
 		c.Log.Info("documents that were changed after the migration are not recognized as such", "reason", fault.Text(why))

@@ -23,8 +23,8 @@ type Snapshot struct {
 	Rules     *rules.Set
 	Overrides metadata.Overrides
 	TypesOnly bool // ignore fields that the mappings of the target lack
-	// Mine reports whether a session with this recorded identity migrates the snapshot.
-	Mine func(identity map[string]string) bool
+	// Mine reports whether the session with this state migrates the snapshot.
+	Mine func(ctx context.Context, state *cms.Coordinator) (bool, error)
 	// Since is the former snapshot of a round whose changes are compared (Comparison.Changed).
 	Since string
 }
@@ -69,12 +69,12 @@ func (s *Snapshot) marks(ctx context.Context, client *target.Client, state *cms.
 	if state == nil {
 		return m, errNoMarks
 	}
-	identity, err := session.IdentityOf(state).Read(ctx)
-	switch {
-	case errors.Is(err, cms.ErrNotFound), err == nil && !s.Mine(identity):
-		return m, errNoMarks
-	case err != nil:
+	mine, err := s.Mine(ctx, state)
+	if err != nil {
 		return m, err
+	}
+	if !mine {
+		return m, errNoMarks
 	}
 	return rollback.ReadMarks(ctx, client, session.CreatedOf(state))
 }

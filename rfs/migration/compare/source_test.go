@@ -40,7 +40,10 @@ func fixture(t *testing.T) *compare.Snapshot {
 		t.Fatal(err)
 	}
 	return &compare.Snapshot{Comparison: compare.Comparison{Repo: blobs, Identity: "snapshot", Log: slog.New(slog.DiscardHandler)}, Plan: p,
-		Mine: func(identity map[string]string) bool { return identity["snapshot"] == "mine" }}
+		Mine: func(ctx context.Context, state *cms.Coordinator) (bool, error) {
+			identity, err := session.IdentityOf(state).Read(ctx)
+			return identity["snapshot"] == "mine", err
+		}}
 }
 
 func clientOf(t *testing.T, on replies) *target.Client {

@@ -2,9 +2,11 @@ package phase
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"strconv"
 
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
@@ -31,9 +33,28 @@ func ClusterIdentity(uuid string, pipelines bool) map[string]string {
 	return map[string]string{DestinationKey: KindCluster, DestinationIDKey: uuid, PipelinesKey: strconv.FormatBool(pipelines)}
 }
 
-// IsOf reports whether a session with this recorded identity migrates the snapshot of a plan.
-func IsOf(recorded map[string]string, plan *plan.Plan) bool {
-	return plan.Identity != "" && recorded[snapshotKey] == plan.Identity
+// Migrates reports whether the session of c migrates the snapshot of a plan, in round 0 or in a later round that has arrived. later reports
+// whether a round after it has arrived as well.
+func Migrates(ctx context.Context, c *cms.Coordinator, plan *plan.Plan) (is, later bool, err error) {
+	recorded, err := session.IdentityOf(c).Read(ctx)
+	if errors.Is(err, cms.ErrNotFound) || err == nil && plan.Identity == "" {
+		return false, false, nil
+	}
+	if err != nil {
+		return false, false, err
+	}
+	all, err := session.RoundsOf(c).Read(ctx)
+	if err != nil {
+		return false, false, err
+	}
+	is = recorded[snapshotKey] == plan.Identity
+	for _, r := range all.Rounds {
+		if r.Arrived != 0 && r.Number > 0 {
+			of := r.Identity == plan.Identity
+			is, later = is || of, is && !of
+		}
+	}
+	return is, later, nil
 }
 
 // bindSnapshot records the snapshot's UUID in the session, or returns an error if the session was started with another snapshot.

@@ -109,6 +109,38 @@ func TestIdentityOfASession(t *testing.T) {
 	}
 }
 
+// TestMigrates_SnapshotOfARound: the snapshots of a session are its own and those of the later rounds that have arrived.
+func TestMigrates_SnapshotOfARound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, x := begun(t, map[string]string{DestinationKey: KindCluster}, false)
+		c := process(t, m, x, 2, &migrationtest.Life{}).Coordinator
+		check := func(when, identity string, want, wantLater bool) {
+			t.Helper()
+			if is, later, err := Migrates(t.Context(), c, &plan.Plan{Identity: identity}); err != nil || is != want || later != wantLater {
+				t.Errorf("%s, %q: %t, later %t, %v", when, identity, is, later, err)
+			}
+		}
+		check("round 0", "uuid 1", true, false)
+		check("round 0", "uuid 2", false, false)
+		check("round 0", "", false, false)
+		rounds := session.RoundsOf(c)
+		for n, identity := range []string{"uuid 1", "uuid 2"} {
+			if _, err := rounds.Start(t.Context(), session.Round{Number: n, Snapshot: identity}); err != nil {
+				t.Fatal(err)
+			}
+			if n == 1 {
+				check("round 1 runs", "uuid 2", false, false)
+			}
+			if _, err := rounds.Arrive(t.Context(), session.Round{Number: n, Snapshot: identity, Identity: identity}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		check("round 1", "uuid 1", true, true)
+		check("round 1", "uuid 2", true, false)
+		check("round 1", "uuid 3", false, false)
+	})
+}
+
 // TestDoneWorkIsOfTheSnapshotInTheRepository: a process that finds everything done has not planned.
 func TestDoneWorkIsOfTheSnapshotInTheRepository(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
