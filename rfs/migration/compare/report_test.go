@@ -184,7 +184,9 @@ func TestRun_ReportsWhatFails(t *testing.T) {
 			}
 		}, errBroken},
 		"the failed documents": {nil, func(r *compare.Run, _ *compare.Source) {
-			r.Failed = func(context.Context, *target.Client, *cms.Coordinator, bool) (*verify.Failed, error) { return nil, errBroken }
+			r.Failed = func(context.Context, *target.Client, *cms.Coordinator, bool) (*verify.Failed, error) {
+				return nil, errBroken
+			}
 		}, errBroken},
 		"the fields": {nil, func(_ *compare.Run, s *compare.Source) {
 			s.Fields = func(context.Context, *target.Client, target.Version, *verify.Failed, *verify.Report) error {
