@@ -73,10 +73,15 @@ func (c *contact) at(session string) []string {
 // sending returns the options of a program that sends documents one by one.
 func (c *contact) sending() []string {
 	args := append(c.at(c.session()), "--documents-per-bulk-request", "1", "--disable-compression", "--max-connections", "2", "--failed-documents", filepath.Join(c.dir, "failed"))
-	if c.fault.place == sourceBucket {
-		args = append(args, "--s3-endpoint", c.bucket.url(), "--s3-region", "us-east-1", "--s3-path-style")
+	return append(args, c.source()...)
+}
+
+// source returns the options of a program that reads a bucket.
+func (c *contact) source() []string {
+	if c.fault.place != sourceBucket {
+		return nil
 	}
-	return args
+	return []string{"--s3-endpoint", c.bucket.url(), "--s3-region", "us-east-1", "--s3-path-style"}
 }
 
 func migration(c *contact) []string {
@@ -97,6 +102,16 @@ var contactPrograms = []contactProgram{
 	}},
 	{name: "rfsd migrate", long: true, reads: aRepository, args: func(c *contact) []string {
 		return append([]string{"rfsd", "migrate"}, migration(c)...)
+	}},
+	{name: "rfsd follow", long: true, reads: aRepository, args: func(c *contact) []string {
+		return append([]string{"rfsd", "follow", "--once"}, migration(c)...)
+	}},
+	{name: "rfsd verify", reads: aRepository, args: func(c *contact) []string {
+		args := append(c.at("contact-done"), "--repo-uri", c.repo, "--snapshot-name", "snap1")
+		if c.fault.place == workBucket {
+			args = append(args, "--index-rename", "regex:(.*)=contact-0-$1")
+		}
+		return append([]string{"rfsd", "verify"}, append(args, c.source()...)...)
 	}},
 	{name: "rfsd worker", reads: aRepository, args: func(c *contact) []string {
 		return append([]string{"rfsd", "worker"}, migration(c)...)
