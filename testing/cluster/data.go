@@ -21,5 +21,18 @@ func (s *spec) takeData(n *Node) error {
 	return nil
 }
 
+// smallHeap is the heap of nodes for tests.
+const smallHeap = "512m"
+
 // gc is the JVM's option for the garbage collector.
 func (s *spec) gc() string { return "-XX:+Use" + cmp.Or(s.collector, "Serial") + "GC" }
+
+// jvm returns the options of the JVM for its heap and compiler. Nodes for tests live for minutes, for which the optimizing compiler takes
+// more time than it saves.
+func (s *spec) jvm() []string {
+	all := []string{"-Xms" + s.heap, "-Xmx" + s.heap}
+	if s.heap == smallHeap && s.collector == "" {
+		all = append(all, "-XX:TieredStopAtLevel=1")
+	}
+	return all
+}

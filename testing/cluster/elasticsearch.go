@@ -209,10 +209,10 @@ func elasticsearch(ctx context.Context, s *spec) (*launch, error) {
 	if r.program == "" {
 		return s.distribution(n, dist, java)
 	}
-	args := []string{"-Xms256m", "-Xmx" + s.heap, s.gc(), "-Dlog4j2.formatMsgNoLookups=true", "-Dio.netty.noUnsafe=true",
-		"-Dlog4j.configurationFile=" + filepath.Join(n.Dir, "config", "log4j2.properties"),
-		"-Djava.io.tmpdir=" + filepath.Join(n.Dir, "tmp"),
-		"--add-opens=java.base/java.lang=ALL-UNNAMED", "--add-opens=java.base/java.nio=ALL-UNNAMED"}
+	args := append(s.jvm(), s.gc(), "-Dlog4j2.formatMsgNoLookups=true", "-Dio.netty.noUnsafe=true",
+		"-Dlog4j.configurationFile="+filepath.Join(n.Dir, "config", "log4j2.properties"),
+		"-Djava.io.tmpdir="+filepath.Join(n.Dir, "tmp"),
+		"--add-opens=java.base/java.lang=ALL-UNNAMED", "--add-opens=java.base/java.nio=ALL-UNNAMED")
 	args = append(append(args, r.java...), "-cp", classPath(dist, r), "Launch")
 	args = append(args, s.arguments(n, r)...)
 	if err := write(filepath.Join(n.Dir, "config", "log4j2.properties"), log4j2); err != nil {
@@ -270,7 +270,7 @@ func (s *spec) distribution(n *Node, dist, java string) (*launch, error) {
 	return &launch{
 		node: n, java: filepath.Join(dist, "bin", "elasticsearch"), dir: dist,
 		env: []string{"HOME=" + n.Dir, "ES_PATH_CONF=" + conf, "ES_JAVA_HOME=" + java, "ES_TMPDIR=" + filepath.Join(n.Dir, "tmp"),
-			"ES_JAVA_OPTS=-Xms" + s.heap + " -Xmx" + s.heap},
+			"ES_JAVA_OPTS=" + strings.Join(s.jvm(), " ")},
 	}, nil
 }
 

@@ -35,7 +35,7 @@ func giveNodes(t testing.TB, product, version string, count int, opts []Option) 
 
 // BootNodes is like Boot for a cluster of count nodes (OpenSearch only, without security). It blocks until every node sees all of them.
 func BootNodes(ctx context.Context, product, version string, count int, opts ...Option) ([]*Node, error) {
-	s := spec{product: product, version: version, heap: "512m"}
+	s := spec{product: product, version: version, heap: smallHeap}
 	for _, o := range opts {
 		o(&s)
 	}

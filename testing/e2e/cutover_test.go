@@ -306,7 +306,7 @@ func TestCutover_SilentTarget(t *testing.T) {
 		before = p.bulks.Load()
 		await("no round goes on", time.Minute, func() bool { return p.bulks.Load() > before+3 })
 	}
-	f.cutover(t, "--block-source-writes", "--no-wait", "--max-outage", "40s") // a round has to take a quarter at most, beside other tests, too
+	f.cutover(t, "--block-source-writes", "--no-wait", "--max-outage", "80s") // a round has to take a quarter at most, beside other tests, too
 	await("writes are not blocked", time.Minute, blocked)
 	p.silent.Store(true)
 	await("writes are still blocked", 2*time.Minute, func() bool { return !blocked() })
