@@ -113,7 +113,7 @@ func (f *fleetRounds) close() error {
 // drive drives the rounds of the fleet while this node is the leader, until the following has ended or ctx is done. position returns the
 // node's position in its fleet.
 func (f *fleetRounds) drive(ctx context.Context, position func() schedule.NodePosition) {
-	store, shut, err := wiring.OpenWithRetry(ctx, f.Options, f.log)
+	store, shut, err := wiring.OpenWithRetry(ctx, f.Options, false, f.log)
 	if err != nil {
 		return // ctx is done
 	}

@@ -41,7 +41,7 @@ func followCommand() *cli.Command {
 		o.DeleteVanished = f.Rounds.Each.Delete
 		r := rounds{Options: o, out: call.Out, program: "rfsd follow", mayBlock: f.Blocks.Block, stops: f.Rounds.Each.Stop.List, log: slog.New(slog.DiscardHandler)}
 		r.log, _ = report.Log(o.Log)
-		if err := wiring.Contact(ctx, o, r.log); err != nil {
+		if err := wiring.Contact(ctx, o, f.Rounds.Finish, r.log); err != nil {
 			return err
 		}
 		switch {
@@ -148,9 +148,9 @@ func (r rounds) round(ctx context.Context) (arrived bool, err error) {
 	}
 }
 
-// chain opens the records of the rounds, which the session of round 0 keeps.
+// chain opens the records of the rounds, which the session of round 0 keeps. It returns cms.ErrStoreGone if they were deleted.
 func (r rounds) chain(ctx context.Context, f func(*follow.Chain) error) error {
-	store, shut, err := wiring.OpenWithRetry(ctx, r.Options, r.log)
+	store, shut, err := wiring.OpenWithRetry(ctx, r.Options, true, r.log)
 	if err != nil {
 		return err
 	}

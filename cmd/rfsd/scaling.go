@@ -34,7 +34,7 @@ func (r runOptions) scaler(d *daemon.Daemon, log *slog.Logger) *scale.Scaler {
 
 // drive starts and stops machines while this node is the leader, until ctx is done. loads returns the known loads of the other nodes.
 func (r runOptions) drive(ctx context.Context, s *scale.Scaler, loads func() []schedule.Load, log *slog.Logger) {
-	store, closeStore, err := wiring.OpenWithRetry(ctx, r.Options, log)
+	store, closeStore, err := wiring.OpenWithRetry(ctx, r.Options, false, log)
 	if err != nil {
 		return // ctx is done
 	}

@@ -85,7 +85,7 @@ func (r rounds) showPause(ctx context.Context, why string) (stop func()) {
 	if !r.Shares() {
 		return func() {}
 	}
-	store, shut, err := wiring.OpenStore(ctx, r.Options, false)
+	store, shut, err := wiring.OpenStore(ctx, r.Options, true)
 	if err != nil {
 		r.log.Info("the pause between two rounds is not shown", "error", err)
 		return func() {}

@@ -59,6 +59,9 @@ func verifyCommand() *cli.Command {
 func lastRound(ctx context.Context, o wiring.Options) (wiring.Options, error) {
 	r := rounds{Options: o}
 	r.log, _ = report.Log(o.Log)
+	if err := wiring.Contact(ctx, o, true, r.log); err != nil {
+		return o, err
+	}
 	var x follow.Round
 	err := r.chain(ctx, func(c *follow.Chain) (err error) {
 		x, err = c.Last(ctx)

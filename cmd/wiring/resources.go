@@ -68,7 +68,7 @@ func (o Options) NodeLimits(claim *daemon.Owner, log *slog.Logger) (send, read d
 	if !o.Shares() {
 		return daemon.Limit{Most: o.maxRate}, daemon.Limit{Most: o.maxReadRate}
 	}
-	open := func(ctx context.Context) (cms.Store, func() error, error) { return OpenWithRetry(ctx, o, log) }
+	open := func(ctx context.Context) (cms.Store, func() error, error) { return OpenWithRetry(ctx, o, false, log) }
 	return limits.OfNode(session.MaxRate, o.maxRate, claim.Holder(), open, log), limits.OfNode(session.MaxReadRate, o.maxReadRate, claim.Holder(), open, log)
 }
 

@@ -18,9 +18,10 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
-// Contact returns an error unless the target of a cluster that is followed answers and the state of the work opens, except for a file, which
-// another command may have open for a moment. It waits while the target is busy or not ready.
-func Contact(ctx context.Context, o Options, log *slog.Logger) error {
+// Contact returns an error unless the target of a cluster that is followed answers and the state of the work opens. It creates the state,
+// unless it has to exist; then the error of a missing one is state.ErrNone. It waits while the target is busy or not ready, and while another
+// command has a new file of the state open.
+func Contact(ctx context.Context, o Options, exists bool, log *slog.Logger) error {
 	if err := o.canFollow(); err != nil {
 		return err
 	}
@@ -29,14 +30,20 @@ func Contact(ctx context.Context, o Options, log *slog.Logger) error {
 		return err
 	}
 	_, err = askTarget(ctx, client, o.Unavailable, log)
-	if err = errors.Join(err, client.Close()); err != nil || !o.Shares() {
-		return err
+	shut := func() error { return nil }
+	switch {
+	case err != nil:
+	case exists:
+		_, shut, err = openSession(ctx, o, client)
+	case o.Shares():
+		_, shut, err = OpenStore(ctx, o, false)
+	default:
+		_, shut, err = OpenWithRetry(ctx, o, false, log)
 	}
-	_, shut, err := OpenStore(ctx, o, false)
-	if err != nil {
-		return err
+	if err == nil {
+		err = shut()
 	}
-	return shut()
+	return errors.Join(err, client.Close())
 }
 
 // canFollow returns a fault.ErrConfig for a target that no round can change.
@@ -116,7 +123,7 @@ func (o Options) ForgetRound(ctx context.Context, x follow.Round) error {
 
 // openFirst opens the state of the session that migrated the first snapshot of a cluster that is followed.
 func openFirst(ctx context.Context, first Options, writer string, log *slog.Logger, all *opened) (*cms.Coordinator, error) {
-	store, closeStore, err := OpenWithRetry(ctx, first, log)
+	store, closeStore, err := OpenWithRetry(ctx, first, true, log)
 	if err != nil {
 		return nil, fmt.Errorf("session %s, which is followed: %w", first.SessionOrDefault(), err)
 	}

@@ -16,10 +16,21 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/target"
 )
 
-// OpenStore opens the state of the work, with connections of its own, which requests with documents cannot take. With join it has to
-// exist already.
+// OpenStore opens the state of the work, with connections of its own, which requests with documents cannot take. It creates the state; with
+// join it returns cms.ErrStoreGone for one that does not exist.
 func OpenStore(ctx context.Context, o Options, join bool) (cms.Store, func() error, error) {
-	if !o.Shares() {
+	switch {
+	case o.Shares():
+	case join && o.coordinatorFile != "":
+		file, err := state.OpenFile(o.coordinatorFile)
+		if errors.Is(err, state.ErrNone) {
+			return nil, nil, fmt.Errorf("coordinator file %s was deleted: %w", o.coordinatorFile, cms.ErrStoreGone)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		return file, file.Close, nil
+	default:
 		return state.CreateFile(o.coordinatorFile)
 	}
 	return o.place(join).Create(ctx)
@@ -61,12 +72,12 @@ func OpenCoordinator(ctx context.Context, o Options) (*cms.Coordinator, error) {
 // storeRetry is the time between two tries to open a store.
 const storeRetry = 2 * time.Second
 
-// OpenWithRetry opens the store of the options as soon as that is possible. The error is of ctx.
-func OpenWithRetry(ctx context.Context, o Options, log *slog.Logger) (cms.Store, func() error, error) {
+// OpenWithRetry opens the store of the options as soon as that is possible. The error is of ctx, or cms.ErrStoreGone with join.
+func OpenWithRetry(ctx context.Context, o Options, join bool, log *slog.Logger) (cms.Store, func() error, error) {
 	for warned := false; ; warned = true {
-		store, closeStore, err := OpenStore(ctx, o, false)
-		if err == nil {
-			return store, closeStore, nil
+		store, closeStore, err := OpenStore(ctx, o, join)
+		if err == nil || errors.Is(err, cms.ErrStoreGone) {
+			return store, closeStore, err
 		}
 		if !warned && ctx.Err() == nil {
 			log.Warn("store not opened", "error", fault.Text(err), "next_try_in", storeRetry)

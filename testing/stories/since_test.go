@@ -2,6 +2,7 @@ package stories
 
 import (
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,5 +33,21 @@ func TestVerify_SinceARound(t *testing.T) {
 	}
 	if output := run(8, "verify", "--snapshot-name", "snap-1"); !strings.Contains(output, "later snapshot") {
 		t.Errorf("an earlier round:\n%s", output)
+	}
+}
+
+// TestFollow_NoSession: commands for a session that is followed do not create one.
+func TestFollow_NoSession(t *testing.T) {
+	w := newWorld(t)
+	history := historyRepository(t)
+	file := filepath.Join(w.dir, "never.db")
+	for name, args := range map[string][]string{
+		"the end":                {"follow", "--finish"},
+		"what the round changed": {"verify", "--changed"},
+	} {
+		r := w.run(kill{}, "rfsd", append(args, "--coordinator-file", file, "--target-host", w.url, "--repo-uri", history)...)
+		if _, err := os.Stat(file); r.code != 1 || !strings.Contains(r.output, "does not exist") || err == nil {
+			t.Errorf("%s: exit %d, file: %v\n%s", name, r.code, err, r.output)
+		}
 	}
 }
