@@ -200,7 +200,8 @@ func (s *session) identity() string {
 
 // join starts a comparison, or joins the running one. ended reports whether the result is available.
 func (s *session) join(ctx context.Context) (ended bool, err error) {
-	locks := &primitive.Locks{Store: s.Work.Store, Clock: s.Work.Clock}
+	// Others hold the lock for a moment: without Ask each of them would make all that wait sleep until the lease of a dead one is over.
+	locks := &primitive.Locks{Store: s.Work.Store, Clock: s.Work.Clock, Ask: func() time.Duration { return idle.Pause(4) }}
 	lock, err := locks.Acquire(ctx, setupLock, setupLease)
 	if errors.Is(err, fault.ErrConfig) || errors.Is(err, fault.ErrRejected) {
 		return false, fmt.Errorf("%w: %w", ErrNotShared, err)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 )
 
@@ -196,6 +197,30 @@ func TestProcessesShareAComparison(t *testing.T) {
 		wg.Wait()
 		if n := total.Load(); n > all+900 {
 			t.Errorf("%d documents were read, by one process %d", n, all)
+		}
+	})
+}
+
+// TestComparison_SetupOfAnother: a process that joins while another one sets the comparison up starts when that one is done, not when its
+// lock would be over.
+func TestComparison_SetupOfAnother(t *testing.T) {
+	s := share(t)
+	synctest.Test(t, func(t *testing.T) {
+		s.t, s.work = t, work(t)
+		s.work.Clock = timing.SystemClock()
+		locks := primitive.Locks{Store: s.work.Store, Clock: s.work.Clock}
+		lock, err := locks.Acquire(t.Context(), setupLock, setupLease)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		time.AfterFunc(2*time.Second, func() {
+			if err := lock.Unlock(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+		if _, _, err := s.process("late", whole); err != nil || time.Since(begin) > 5*time.Second {
+			t.Errorf("it has ended after %s: %v", time.Since(begin), err)
 		}
 	})
 }
