@@ -61,6 +61,27 @@ func (s *session) blob(ctx context.Context, id string) (b []byte, err error) {
 	return b, nil
 }
 
+// savedBlob is like blob for an id that was saved. It returns ErrNotShared if another process, which looked while this one held no lease, has
+// started a new comparison and removed it.
+func (s *session) savedBlob(ctx context.Context, id string) ([]byte, error) {
+	b, err := s.blob(ctx, id)
+	if !errors.Is(err, cms.ErrNotFound) {
+		return b, err
+	}
+	r, rerr := s.records.Record(ctx, stateID)
+	if rerr != nil {
+		return nil, rerr
+	}
+	var is state
+	if rerr := r.Decode(&is); rerr != nil {
+		return nil, rerr
+	}
+	if is.Run != s.state.Run {
+		err = fmt.Errorf("%w: another process has started a new comparison in this session", ErrNotShared)
+	}
+	return nil, err
+}
+
 // forget removes the records of the comparison in s.state, except records whose ids contain except ("": no exception). Records that
 // cannot be removed stay until the session is cleaned up.
 func (s *session) forget(ctx context.Context, except string) {

@@ -329,7 +329,7 @@ func (s *session) group(ctx context.Context, x *grouped) ([]*Index, error) {
 
 // merge adds the findings of an item.
 func (s *session) merge(ctx context.Context, side int, u *unitOf, it cms.Item) (problem string, err error) {
-	b, err := s.blob(ctx, s.partID(it.ID, it.Watermark))
+	b, err := s.savedBlob(ctx, s.partID(it.ID, it.Watermark))
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", u.Name, err)
 	}
@@ -347,7 +347,7 @@ func (s *session) merge(ctx context.Context, side int, u *unitOf, it cms.Item) (
 func (s *session) result(ctx context.Context) ([]*Index, error) {
 	var all []*Index
 	for i := range s.roots[results] {
-		b, err := s.blob(ctx, s.resultID(i))
+		b, err := s.savedBlob(ctx, s.resultID(i))
 		if err != nil {
 			return nil, err
 		}

@@ -322,6 +322,29 @@ func TestAComparisonThatAnotherProcessHasRenewedIsLeft(t *testing.T) {
 	})
 }
 
+// TestComparison_RenewedByAnother starts another comparison while a process is at work, as a process does that looks while it holds no lease.
+func TestComparison_RenewedByAnother(t *testing.T) {
+	s := share(t)
+	synctest.Test(t, func(t *testing.T) {
+		s.t, s.work, s.each = t, work(t), 10*time.Millisecond
+		done := make(chan error)
+		go func() {
+			_, _, err := s.process("first", whole)
+			done <- err
+		}()
+		time.Sleep(15 * time.Second) // some parts were saved
+		records := cms.New(cms.Config{Store: s.work.Store, Clock: s.work.Clock}).Leases()
+		other := &session{Verifier: New(Options{Work: s.work, Readers: 1}), records: records, state: state{Run: runOf(t, s.work.Store)}}
+		other.forget(t.Context(), "")
+		if err := records.Put(t.Context(), cms.Record{ID: stateID, Kind: recordKind, State: stateRunning, Body: []byte(`{"v":1,"run":"other"}`)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; !errors.Is(err, ErrNotShared) {
+			t.Error(err)
+		}
+	})
+}
+
 func TestTheResultOfAComparisonIsReusedUnlessTheTargetWasWrittenTo(t *testing.T) {
 	s := share(t)
 	want, read, err := s.process("first", whole)
