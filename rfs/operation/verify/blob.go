@@ -82,10 +82,13 @@ func (s *session) savedBlob(ctx context.Context, id string) ([]byte, error) {
 	return nil, err
 }
 
-// forget removes the records of the comparison in s.state, except records whose ids contain except ("": no exception). Records that
+// forget removes the records of a comparison, if run is not empty, except records whose ids contain except ("": no exception). Records that
 // cannot be removed stay until the session is cleaned up.
-func (s *session) forget(ctx context.Context, except string) {
-	prefix := recordKind + ":" + s.state.Run + ":"
+func (s *session) forget(ctx context.Context, run, except string) {
+	if run == "" {
+		return
+	}
+	prefix := recordKind + ":" + run + ":"
 	var found []cms.Record
 	for r, err := range s.records.List(ctx, recordKind) {
 		if err != nil {

@@ -370,7 +370,7 @@ func (s *session) result(ctx context.Context) ([]*Index, error) {
 		return nil, fmt.Errorf("end the comparison: %w", err)
 	}
 	if ch.Result == cms.Applied {
-		s.forget(ctx, resultPart)
+		s.forget(ctx, s.state.Run, resultPart)
 	}
 	return all, nil
 }

@@ -254,10 +254,10 @@ func (s *session) prepare(ctx context.Context) (ended bool, err error) {
 	return false, s.seed(ctx)
 }
 
-// start removes the findings of the recorded comparison, if any, and starts a new one. The items of the old one stay: no other
-// comparison meets them.
+// start starts a new comparison, and removes the findings of the recorded one, if any: a process of that one which misses them finds the new
+// one recorded. The items of the old one stay: no other comparison meets them.
 func (s *session) start(ctx context.Context) error {
-	s.forget(ctx, "")
+	former := s.state.Run
 	letters := strings.Map(func(c rune) rune {
 		if '2' <= c && c <= '7' {
 			return 'a' + c - '2'
@@ -272,6 +272,7 @@ func (s *session) start(ctx context.Context) error {
 	if err := s.records.Put(ctx, cms.Record{ID: stateID, Kind: recordKind, State: stateRunning, Body: body}); err != nil {
 		return err
 	}
+	s.forget(ctx, former, "")
 	if err := s.open(ctx); err != nil {
 		return err
 	}

@@ -334,11 +334,12 @@ func TestComparison_RenewedByAnother(t *testing.T) {
 		}()
 		time.Sleep(15 * time.Second) // some parts were saved
 		records := cms.New(cms.Config{Store: s.work.Store, Clock: s.work.Clock}).Leases()
-		other := &session{Verifier: New(Options{Work: s.work, Readers: 1}), records: records, state: state{Run: runOf(t, s.work.Store)}}
-		other.forget(t.Context(), "")
+		other := &session{Verifier: New(Options{Work: s.work, Readers: 1}), records: records}
+		run := runOf(t, s.work.Store)
 		if err := records.Put(t.Context(), cms.Record{ID: stateID, Kind: recordKind, State: stateRunning, Body: []byte(`{"v":1,"run":"other"}`)}); err != nil {
 			t.Fatal(err)
 		}
+		other.forget(t.Context(), run, "")
 		if err := <-done; !errors.Is(err, ErrNotShared) {
 			t.Error(err)
 		}
