@@ -17,7 +17,7 @@ import (
 )
 
 // OpenStore opens the state of the work, with connections of its own, which requests with documents cannot take. It creates the state; with
-// join it returns cms.ErrStoreGone for one that does not exist.
+// join it returns cms.ErrStoreGone if it does not exist.
 func OpenStore(ctx context.Context, o Options, join bool) (cms.Store, func() error, error) {
 	switch {
 	case o.Shares():
