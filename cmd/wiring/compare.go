@@ -54,7 +54,7 @@ func CompareSnapshot(ctx context.Context, o Options, blobs repo.Repository, run 
 		Mine: func(ctx context.Context, state *cms.Coordinator) (bool, error) {
 			mine, later, err := phase.Migrates(ctx, state, p)
 			if later {
-				run.Log.Warn("the session has followed the cluster to a later snapshot: documents that changed in between differ from this one", "snapshot", p.Snapshot)
+				run.Log.Warn("the session follows the cluster past this snapshot: documents that later rounds change differ from it", "snapshot", p.Snapshot)
 			}
 			return mine, err
 		},

@@ -28,10 +28,10 @@ func TestVerify_SinceARound(t *testing.T) {
 	run(0, "verify", "--changed", "--strict")
 	w.operator(http.MethodPut, "/grows/_doc/written-later", `{}`)
 	output := run(0, "verify", "--snapshot-name", "snap-3", "--output", "json")
-	if !strings.Contains(output, `"changed_since": 1`) || strings.Contains(output, "later snapshot") {
+	if !strings.Contains(output, `"changed_since": 1`) || strings.Contains(output, "past this snapshot") {
 		t.Errorf("the last round:\n%s", output)
 	}
-	if output := run(8, "verify", "--snapshot-name", "snap-1"); !strings.Contains(output, "later snapshot") {
+	if output := run(8, "verify", "--snapshot-name", "snap-1"); !strings.Contains(output, "past this snapshot") {
 		t.Errorf("an earlier round:\n%s", output)
 	}
 }

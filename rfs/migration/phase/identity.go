@@ -34,7 +34,7 @@ func ClusterIdentity(uuid string, pipelines bool) map[string]string {
 }
 
 // Migrates reports whether the session of c migrates the snapshot of a plan, in round 0 or in a later round that has arrived. later reports
-// whether a round after it has arrived as well.
+// whether a round after it has started.
 func Migrates(ctx context.Context, c *cms.Coordinator, plan *plan.Plan) (is, later bool, err error) {
 	recorded, err := session.IdentityOf(c).Read(ctx)
 	if errors.Is(err, cms.ErrNotFound) || err == nil && plan.Identity == "" {
@@ -49,8 +49,8 @@ func Migrates(ctx context.Context, c *cms.Coordinator, plan *plan.Plan) (is, lat
 	}
 	is = recorded[snapshotKey] == plan.Identity
 	for _, r := range all.Rounds {
-		if r.Arrived != 0 && r.Number > 0 {
-			of := r.Identity == plan.Identity
+		if r.Number > 0 {
+			of := r.Arrived != 0 && r.Identity == plan.Identity
 			is, later = is || of, is && !of
 		}
 	}

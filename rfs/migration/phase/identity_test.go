@@ -129,6 +129,7 @@ func TestMigrates_SnapshotOfARound(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n == 1 {
+				check("round 1 runs", "uuid 1", true, true)
 				check("round 1 runs", "uuid 2", false, false)
 			}
 			if _, err := rounds.Arrive(t.Context(), session.Round{Number: n, Snapshot: identity, Identity: identity}); err != nil {
