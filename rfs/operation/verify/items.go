@@ -103,6 +103,8 @@ func (s *session) next(ctx context.Context, queue int, holder string) (*cms.Leas
 			}
 		case !errors.As(err, &none):
 			return nil, err
+		case n == waitsBeforeLog && !strings.HasPrefix(none.Holder, s.Work.Holder+"_"):
+			s.Log.InfoContext(ctx, "other processes compare what is left", "parts", none.Open, "holder", none.Holder, "lease_until", none.NextExpiry)
 		}
 		if err := s.Pause(ctx, idle.Pause(n)); err != nil {
 			return nil, err
@@ -110,6 +112,9 @@ func (s *session) next(ctx context.Context, queue int, holder string) (*cms.Leas
 	}
 	return nil, nil
 }
+
+// waitsBeforeLog is the number of searches without a free item, some seconds, after which the log names the process that holds one.
+const waitsBeforeLog = 6
 
 // errTooShort means that a lease ended before the work. The next one is longer.
 var errTooShort = errors.New("the lease was too short")

@@ -1,9 +1,11 @@
 package verify
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"slices"
 	"strings"
@@ -180,6 +182,8 @@ func TestProcessesShareAComparison(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s.t, s.work, s.each, s.options.Readers = t, work(t), 20*time.Millisecond, 2
 		s.work.Clock = timing.SystemClock()
+		var log bytes.Buffer
+		s.options.Log = slog.New(slog.NewTextHandler(&log, nil))
 		var wg sync.WaitGroup
 		var total atomic.Int64
 		for i, most := range []int64{900, whole, whole} {
@@ -197,6 +201,9 @@ func TestProcessesShareAComparison(t *testing.T) {
 		wg.Wait()
 		if n := total.Load(); n > all+900 {
 			t.Errorf("%d documents were read, by one process %d", n, all)
+		}
+		if !strings.Contains(log.String(), "other processes compare what is left") || !strings.Contains(log.String(), "holder=p0_") {
+			t.Errorf("the log does not name the process that is waited for:\n%s", log.String())
 		}
 	})
 }
