@@ -234,9 +234,7 @@ func dropRest(ctx context.Context, call *config.Call, at config.Stored) error {
 	if err != nil {
 		return errors.Join(err, client.Close())
 	}
-	dropped, err := oscms.Drop(ctx, client, at.State.Session.Name)
-	fmt.Fprintf(call.Out, "removed from %s: %s\n", client.Name(), strings.Join(dropped, ", "))
-	return errors.Join(err, call.Out.Result(removed{Place: client.Name(), Names: dropped, Rounds: rounds}), client.Close())
+	return forget(ctx, call, at, &coordination{place: client.Name(), client: client, close: client.Close}, rounds)
 }
 
 // cluster is the client of the cluster that keeps the state, when a cluster does.
