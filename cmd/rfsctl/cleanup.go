@@ -22,6 +22,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/follow"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
@@ -41,7 +42,8 @@ fills only to measure, mark and UUID alone are compared. Run it when the trial r
 
 Only a complete migration is removed, a followed session when its following has ended, and an
 undone session when rfsctl undo has left nothing, unless --force is given. The later rounds of a
-followed session are removed with it. Stop the daemons of the session first.`
+followed session are removed with it. Snapshots that the session made stay on the source, and are
+named. Stop the daemons of the session first.`
 
 func cleanupCommand() *cli.Command {
 	return config.Command(cli.Command{
@@ -178,13 +180,45 @@ type removed struct {
 	Left    []string `json:"left,omitempty"`    // objects there that rfsd did not write
 	// Rounds are the sessions of the later rounds of a followed cluster.
 	Rounds []removed `json:"rounds,omitempty"`
+	// Snapshots are the snapshots that the session made, which stay on the source.
+	Snapshots []string `json:"snapshots,omitempty"`
 }
 
 // forget removes the state of a session, whose rounds were removed, and closes it.
 func forget(ctx context.Context, call *config.Call, at config.Stored, s *coordination, rounds []removed) error {
+	made, err := madeSnapshots(ctx, s)
+	if err != nil {
+		fmt.Fprintf(call.Err, "rfsctl: warning: snapshots of the session that stay on the source are not listed: %s\n", fault.Text(err))
+	}
 	x, err := remove(ctx, call, at, s)
-	x.Rounds = rounds
+	if x.Rounds, x.Snapshots = rounds, made; err == nil && len(made) > 0 {
+		fmt.Fprintf(call.Out, "snapshots of the session stay on the source, where rfsd does not need them any more: %s\n", terminal.Clean(strings.Join(made, ", ")))
+	}
 	return errors.Join(err, call.Out.Result(x))
+}
+
+// madeSnapshots returns the names of the snapshots that a session made on the source.
+func madeSnapshots(ctx context.Context, s *coordination) ([]string, error) {
+	if s.Coordinator == nil { // it cannot be opened
+		return nil, nil
+	}
+	all, err := session.RoundsOf(s.Coordinator).Read(ctx)
+	if err != nil || len(all.Rounds) > 0 {
+		return follow.Made(all), err
+	}
+	settings, err := session.IdentityOf(s.Coordinator).Settings(ctx)
+	if errors.Is(err, cms.ErrNotFound) || err == nil && settings["snapshot"] != "" {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	p, err := session.PhasesOf(s.Coordinator).Read(ctx, session.SnapshotPhase)
+	if err != nil || p.State != session.PhaseCompleted {
+		return nil, err
+	}
+	is, err := phase.DecodeSnapshot(p.Body)
+	return []string{is.Name}, err
 }
 
 // remove removes the state of a session, and closes it.

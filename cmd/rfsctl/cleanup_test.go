@@ -142,7 +142,7 @@ func TestAFollowedSession(t *testing.T) {
 		_, err := session.PhasesOf(c).Move(t.Context(), session.DocsPhase, "", session.PhaseCompleted, nil)
 		must(t, err)
 		rounds := session.RoundsOf(c)
-		_, err = rounds.Start(t.Context(), session.Round{Snapshot: "a"})
+		_, err = rounds.Start(t.Context(), session.Round{})
 		must(t, err)
 		_, err = rounds.Arrive(t.Context(), session.Round{Snapshot: "a"})
 		must(t, err)
@@ -163,7 +163,7 @@ func TestAFollowedSession(t *testing.T) {
 		must(t, err)
 		must(t, session.RoundsOf(c).Finish(t.Context()))
 	})
-	if code, out, errs := rfsctl(t, append([]string{"cleanup"}, at...)...); code != 0 {
+	if code, out, errs := rfsctl(t, append([]string{"cleanup"}, at...)...); code != 0 || !strings.Contains(out, "any more: a\n") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 }

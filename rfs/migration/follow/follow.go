@@ -392,6 +392,21 @@ func neededAfter(all session.Followed, at int) map[int]bool {
 	return numbers
 }
 
+// Made returns the names of the snapshots on the source that the rounds of a session made and have not deleted, the oldest first.
+func Made(all session.Followed) (names []string) {
+	last := len(all.Rounds) - 1
+	for last >= 0 && all.Rounds[last].Arrived == 0 {
+		last--
+	}
+	needed := neededAfter(all, last)
+	for _, r := range all.Rounds[:last+1] {
+		if r.Made && (needed[r.Number] || r.Failed > 0) {
+			names = append(names, r.Snapshot)
+		}
+	}
+	return names
+}
+
 // accountOf returns the counts of a round.
 func accountOf(sum *summary.Summary) session.Account {
 	a := session.Account{Failed: sum.Totals.Failed, Bytes: sum.Totals.Bytes, Inserted: sum.Totals.Indexed, Vanished: sum.Vanished} // of a migration
