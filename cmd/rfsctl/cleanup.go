@@ -203,8 +203,8 @@ func madeSnapshots(ctx context.Context, s *coordination) ([]string, error) {
 		return nil, nil
 	}
 	all, err := session.RoundsOf(s.Coordinator).Read(ctx)
-	if err != nil || len(all.Rounds) > 0 {
-		return follow.Made(all), err
+	if made := follow.Made(all); err != nil || len(made) > 0 {
+		return made, err
 	}
 	settings, err := session.IdentityOf(s.Coordinator).Settings(ctx)
 	if errors.Is(err, cms.ErrNotFound) || err == nil && settings["snapshot"] != "" {

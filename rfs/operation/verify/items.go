@@ -104,7 +104,7 @@ func (s *session) next(ctx context.Context, queue int, holder string) (*cms.Leas
 		case !errors.As(err, &none):
 			return nil, err
 		case n == waitsBeforeLog && !strings.HasPrefix(none.Holder, s.Work.Holder+"_"):
-			s.Log.InfoContext(ctx, "other processes compare what is left", "parts", none.Open, "holder", none.Holder, "lease_until", none.NextExpiry)
+			s.Log.InfoContext(ctx, "other processes compare the rest", "parts", none.Open, "holder", none.Holder, "lease_until", none.NextExpiry)
 		}
 		if err := s.Pause(ctx, idle.Pause(n)); err != nil {
 			return nil, err

@@ -202,7 +202,7 @@ func TestProcessesShareAComparison(t *testing.T) {
 		if n := total.Load(); n > all+900 {
 			t.Errorf("%d documents were read, by one process %d", n, all)
 		}
-		if !strings.Contains(log.String(), "other processes compare what is left") || !strings.Contains(log.String(), "holder=p0_") {
+		if !strings.Contains(log.String(), "other processes compare the rest") || !strings.Contains(log.String(), "holder=p0_") {
 			t.Errorf("the log does not name the process that is waited for:\n%s", log.String())
 		}
 	})
