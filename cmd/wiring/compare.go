@@ -63,7 +63,11 @@ func CompareSnapshot(ctx context.Context, o Options, blobs repo.Repository, run 
 		s.Since = o.follow.Since
 	}
 	run.Failed = func(ctx context.Context, client *target.Client, kept *cms.Coordinator, mine bool) (*verify.Failed, error) {
-		return failedRounds{o.whole(), blobs, client, run.Memory, run.Log}.of(ctx, p.Snapshot, kept, mine)
+		rounds := failedRounds{o.whole(), blobs, client, run.Memory, run.Log}
+		if run.Changed {
+			return rounds.round(ctx, kept, o.round, nil)
+		}
+		return rounds.of(ctx, p.Snapshot, kept, mine)
 	}
 	return run.Compare(ctx, blobs.URI(), s.Source())
 }

@@ -19,21 +19,20 @@ import (
 // OpenStore opens the state of the work, with connections of its own, which requests with documents cannot take. It creates the state; with
 // join it returns cms.ErrStoreGone if it does not exist.
 func OpenStore(ctx context.Context, o Options, join bool) (cms.Store, func() error, error) {
-	switch {
-	case o.Shares():
-	case join && o.coordinatorFile != "":
-		file, err := state.OpenFile(o.coordinatorFile)
-		if errors.Is(err, state.ErrNone) {
-			return nil, nil, fmt.Errorf("coordinator file %s was deleted: %w", o.coordinatorFile, cms.ErrStoreGone)
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-		return file, file.Close, nil
-	default:
+	if o.Shares() {
+		return o.place(join).Create(ctx)
+	}
+	if !join || o.coordinatorFile == "" {
 		return state.CreateFile(o.coordinatorFile)
 	}
-	return o.place(join).Create(ctx)
+	file, err := state.OpenFile(o.coordinatorFile)
+	if errors.Is(err, state.ErrNone) {
+		return nil, nil, fmt.Errorf("coordinator file %s was deleted: %w", o.coordinatorFile, cms.ErrStoreGone)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return file, file.Close, nil
 }
 
 // place returns the place of the state of the work, for processes that share it.

@@ -180,7 +180,8 @@ func openSearch(ctx context.Context, s *spec) (*launch, error) {
 	if err := write(filepath.Join(n.Dir, "config", "log4j2.properties"), log4j2); err != nil {
 		return nil, err
 	}
-	args := append(s.jvm(), s.gc(), "-Xss1m", "-Djava.awt.headless=true", "-Dfile.encoding=UTF-8", "-Djna.nosys=true", "-Dio.netty.noUnsafe=true", "-Dio.netty.noKeySetOptimization=true", "-Dio.netty.recycler.maxCapacityPerThread=0",
+	args := append(s.jvm(), s.gc(), "-Xss1m", "-Djava.awt.headless=true", "-Dfile.encoding=UTF-8", "-Djna.nosys=true",
+		"-Dio.netty.noUnsafe=true", "-Dio.netty.noKeySetOptimization=true", "-Dio.netty.recycler.maxCapacityPerThread=0",
 		"-Dio.netty.allocator.numDirectArenas=0", "-Dlog4j.shutdownHookEnabled=false", "-Dlog4j2.disable.jmx=true",
 		"-Djava.locale.providers=SPI,CLDR", "-Djava.io.tmpdir="+filepath.Join(n.Dir, "tmp"))
 	if m >= 3 {
