@@ -161,6 +161,25 @@ func TestRun_Compares(t *testing.T) {
 	}
 }
 
+// TestRun_StateThatDoesNotAnswer: a comparison does not need the state of the session, but warns when the state cannot be reached, in which
+// failures may be recorded.
+func TestRun_StateThatDoesNotAnswer(t *testing.T) {
+	for level, reason := range map[string]error{"WARN": fault.ErrUnavailable, "INFO": fault.ErrConfig} {
+		t.Run(level, func(t *testing.T) {
+			r, log := comparing(t, holding(nil))
+			r.State = func(context.Context, *target.Client) (*cms.Coordinator, func() error, error) {
+				return nil, func() error { return nil }, reason
+			}
+			if report, err := r.Compare(t.Context(), "", sending("1", "2")); err != nil || report.State != verify.Equal {
+				t.Errorf("%+v, %v", report, err)
+			}
+			if !strings.Contains(log.String(), "level="+level+` msg="documents that were changed after`) {
+				t.Errorf("%s", log)
+			}
+		})
+	}
+}
+
 // TestRun_ReportsWhatFails checks that no report is made of a comparison that is not whole.
 func TestRun_ReportsWhatFails(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -140,7 +140,11 @@ func (c *Run) with(ctx context.Context, r *verify.Report, source Source) (err er
 		return err
 	}
 	if why != nil {
-		c.Log.Info("documents that were changed after the migration are not recognized as such", "reason", fault.Text(why))
+		level := slog.LevelInfo
+		if errors.Is(why, fault.ErrUnavailable) { // the session may exist
+			level = slog.LevelWarn
+		}
+		c.Log.Log(ctx, level, "documents that were changed after the migration are not recognized as such", "reason", fault.Text(why))
 	}
 	options := verify.Options{
 		Target: held, Find: held.Find, Sample: verify.Sample(c.Sample), Failed: refused, Names: c.Names, Readers: c.Readers, Pause: pause, Log: c.Log,
