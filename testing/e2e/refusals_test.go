@@ -58,7 +58,7 @@ set = [{ path = "/settings/index.mapping.depth.limit", value = "1" }]
 	names("rfsd plan", RunIn(t, dir, nil, "rfsd", append([]string{"plan"}, args...)...), 7,
 		"mapping of joined", "raise index.mapping.total_fields.limit", "mapping of nested", "raise index.mapping.depth.limit", "raise cluster.max_shards_per_node", "alias current", "older is its write index")
 	names("rfsd migrate", RunIn(t, dir, nil, "rfsd", append([]string{"migrate"}, args...)...), 7,
-		"joined", "Limit of total fields [1]", "nested", "Limit of mapping depth [1]", "five-shards", "maximum shards open", alias, "another index may be its write index")
+		"joined", "Limit of total fields [1]", "nested", "Limit of mapping depth [1]", "five-shards", "maximum shards open", alias, "of another write index")
 	for _, name := range []string{"aliased-v1", "src-filtered"} {
 		if documentsIn(t, n, name) == 0 {
 			t.Errorf("%s has no documents: it is not refused", name)
