@@ -218,7 +218,10 @@ func madeSnapshots(ctx context.Context, s *coordination) ([]string, error) {
 		return nil, err
 	}
 	is, err := phase.DecodeSnapshot(p.Body)
-	return []string{is.Name}, err
+	if err != nil {
+		return nil, err
+	}
+	return []string{is.Name}, nil
 }
 
 // remove removes the state of a session, and closes it.
