@@ -109,7 +109,7 @@ e2e-waiting:
 	@E2EPACKAGES=./testing/e2e/... E2EFLAGS="-run $(WAITING) $(addprefix -skip ,$(TESTED))" testing/e2e.sh e2e-waiting $(TARGETS)
 
 # Packages whose tests use servers. make e2e takes all, for their long tests; make ci takes these.
-SERVED     := $(sort $(dir $(shell grep -rlE 'rfsd/testing/(cluster|objectserver)"' --include=*_test.go rfs)))
+SERVED      = $(sort $(dir $(shell grep -rlE 'rfsd/testing/(cluster|objectserver)"' --include=*_test.go rfs)))
 e2e-packages:
 	@E2EPACKAGES="$(or $(PACKAGES),./testing/corrupt ./rfs/...)" testing/e2e.sh e2e-packages $(TARGETS)
 
