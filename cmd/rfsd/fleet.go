@@ -21,7 +21,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/owner"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
-	"github.com/rfsd/rfsd/rfs/migration/phase"
+	"github.com/rfsd/rfsd/rfs/migration/recorded"
 	"github.com/rfsd/rfsd/store"
 )
 
@@ -82,7 +82,7 @@ func (r *runOptions) beginFleet(ctx context.Context, id *cert.Identity, streams 
 	coordinator := o.StateIn(kept)
 	conf := fleet.Config{
 		Store: kept, Clock: timing.SystemClock(), Gossip: r.gossip, Dir: r.own.Fleet.DataDir, Quick: r.own.Fleet.OneMachine,
-		Shards:  func(ctx context.Context) ([]schedule.Shard, error) { return phase.ShardSizes(ctx, coordinator) },
+		Shards:  func(ctx context.Context) ([]schedule.Shard, error) { return recorded.Shards(ctx, coordinator) },
 		Workers: func() int { return d().Running() }, Load: func() schedule.Load { return d().Load() },
 		Remaining: func() (schedule.Remaining, bool) { return d().Remaining() }, IntentChanged: func() { d().ReadIntent() },
 		Scheduler: sched, Log: log,

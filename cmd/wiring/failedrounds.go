@@ -15,7 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/migration/follow"
-	"github.com/rfsd/rfsd/rfs/migration/phase"
+	"github.com/rfsd/rfsd/rfs/migration/recorded"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 	"github.com/rfsd/rfsd/rfs/source/repo"
@@ -81,7 +81,7 @@ func (f failedRounds) round(ctx context.Context, root *cms.Coordinator, x follow
 	if failed, err = failedOf(ctx, o, kept, kept != nil); err != nil || kept == nil || failed.Len() == 0 || len(later) == 0 {
 		return failed, err
 	}
-	entries, err := phase.SessionEntries(ctx, kept)
+	entries, err := recorded.Entries(ctx, kept)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/document/rules"
 	"github.com/rfsd/rfsd/rfs/migration/follow"
-	"github.com/rfsd/rfsd/rfs/migration/phase"
+	"github.com/rfsd/rfsd/rfs/migration/recorded"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/operation/redrive"
@@ -35,7 +35,7 @@ func (s *State) Snapshot(ctx context.Context, blobs repo.Repository, r *rules.Se
 	default:
 		return nil, fmt.Errorf("the session %s was migrated with other rules: give its file as --rules: %w", s.Name, fault.ErrConfig)
 	}
-	entries, err := phase.SessionEntries(ctx, s.Kept)
+	entries, err := recorded.Entries(ctx, s.Kept)
 	if err != nil {
 		return nil, err
 	}

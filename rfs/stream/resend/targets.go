@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/migration/phase"
+	"github.com/rfsd/rfsd/rfs/migration/recorded"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
@@ -26,7 +26,7 @@ func Proven(ctx context.Context, kept *cms.Coordinator, file bool) (map[string]b
 	if kept == nil || !file {
 		return nil, nil
 	}
-	return phase.SessionTargets(ctx, kept)
+	return recorded.Targets(ctx, kept)
 }
 
 // MayNot returns why documents may not be sent to an index, "" if they may: it carries the mark of the session, the file of

@@ -1,4 +1,4 @@
-package phase
+package recorded
 
 import (
 	"context"
@@ -10,9 +10,9 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
-// ShardSizes returns the shards of a migration with the sizes recorded when the work items were created, in bytes; 0 if a size was not
+// Shards returns the shards of a migration with the sizes recorded when the work items were created, in bytes; 0 if a size was not
 // read. It is empty before that.
-func ShardSizes(ctx context.Context, c *cms.Coordinator) ([]schedule.Shard, error) {
+func Shards(ctx context.Context, c *cms.Coordinator) ([]schedule.Shard, error) {
 	var all []schedule.Shard
 	for e, err := range session.EntriesOf(c).All(ctx) {
 		if err != nil {

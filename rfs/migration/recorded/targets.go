@@ -1,4 +1,4 @@
-package phase
+package recorded
 
 import (
 	"context"
@@ -9,9 +9,9 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
-// SessionTargets returns the target indices of a session. Targets that rules, files or messages name are not in the entries; they are
+// Targets returns the target indices of a session. Targets that rules, files or messages name are not in the entries; they are
 // only known if documents for them failed.
-func SessionTargets(ctx context.Context, kept *cms.Coordinator) (map[string]bool, error) {
+func Targets(ctx context.Context, kept *cms.Coordinator) (map[string]bool, error) {
 	all := map[string]bool{}
 	settings, err := session.IdentityOf(kept).Settings(ctx)
 	if err != nil && !errors.Is(err, cms.ErrNotFound) {
@@ -23,7 +23,7 @@ func SessionTargets(ctx context.Context, kept *cms.Coordinator) (map[string]bool
 			return nil, fmt.Errorf("state of the session: %w", err)
 		}
 		planned = true
-		names, err := EntryTargets(e)
+		names, err := entryTargets(e)
 		if err != nil {
 			return nil, err
 		}

@@ -1,4 +1,5 @@
-package phase
+// Package recorded reads the planned indices of a session from its state: the entries, the target indices and the sizes of the shards.
+package recorded
 
 import (
 	"context"
@@ -10,8 +11,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
-// SessionEntries returns the planned entries of a session. Without any, as in an import, it returns a fault.ErrConfig.
-func SessionEntries(ctx context.Context, kept *cms.Coordinator) ([]plan.Entry, error) {
+// Entries returns the planned entries of a session. Without any, as in an import, it returns a fault.ErrConfig.
+func Entries(ctx context.Context, kept *cms.Coordinator) ([]plan.Entry, error) {
 	var all []plan.Entry
 	for e, err := range session.EntriesOf(kept).All(ctx) {
 		if err != nil {
@@ -35,8 +36,8 @@ func SessionEntries(ctx context.Context, kept *cms.Coordinator) ([]plan.Entry, e
 	return all, nil
 }
 
-// EntryTargets returns the target indices of an entry; none if the metadata of its index is damaged.
-func EntryTargets(e session.IndexEntry) ([]string, error) {
+// entryTargets returns the target indices of an entry; none if the metadata of its index is damaged.
+func entryTargets(e session.IndexEntry) ([]string, error) {
 	entry, err := plan.DecodeEntry(e.Name, e.Body)
 	if err != nil || entry.Unread {
 		return nil, err
