@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -34,23 +35,45 @@ func (s *streamed) write(n int) {
 	call(s.t, s.source, "POST", "/"+s.name+"-index/_doc?refresh=true", map[string]any{"v": s.lastWritten})
 }
 
-// create makes the stream at the source, with its template.
+// create makes the template of the stream at the source; the first document makes the stream.
 func (s *streamed) create() {
 	s.t.Helper()
 	streamTemplate(s.t, s.source, s.name)
-	call(s.t, s.source, "PUT", "/_data_stream/"+s.name, nil)
 }
 
 func (s *streamed) rollover() { call(s.t, s.source, "POST", "/"+s.name+"/_rollover", nil) }
 
-// backing returns the backing indices of the stream at the source, the oldest first.
+// backing returns the backing indices of the stream at the source, the oldest first. The nodes of Elasticsearch lack the requests for data
+// streams, but keep them.
 func (s *streamed) backing() (names []string) {
 	s.t.Helper()
-	stream := call(s.t, s.source, "GET", "/_data_stream/"+s.name, nil)["data_streams"].([]any)[0].(map[string]any)
+	metadata := call(s.t, s.source, "GET", "/_cluster/state/metadata", nil)["metadata"].(map[string]any)
+	stream := metadata["data_stream"].(map[string]any)["data_stream"].(map[string]any)[s.name].(map[string]any)
 	for _, x := range stream["indices"].([]any) {
 		names = append(names, x.(map[string]any)["index_name"].(string))
 	}
 	return names
+}
+
+// change deletes the documents of a backing index with a timestamp before a limit, and writes the others again if it is asked to.
+func (s *streamed) change(index string, limit int, rewrite bool) {
+	s.t.Helper()
+	found := call(s.t, s.source, "GET", "/"+index+"/_search?size=500&seq_no_primary_term=true", nil)["hits"].(map[string]any)["hits"].([]any)
+	deleted := 0
+	for _, x := range found {
+		hit := x.(map[string]any)
+		doc := fmt.Sprintf("/%s/_doc/%s?refresh=true&if_seq_no=%v&if_primary_term=%v", index, hit["_id"], hit["_seq_no"], hit["_primary_term"])
+		switch source := hit["_source"].(map[string]any); {
+		case fmt.Sprint(source["@timestamp"]) < strconv.Itoa(limit):
+			call(s.t, s.source, "DELETE", doc, nil)
+			deleted++
+		case rewrite:
+			call(s.t, s.source, "PUT", doc, source)
+		}
+	}
+	if deleted == 0 || deleted == len(found) {
+		s.t.Errorf("%d of %d documents of %s were deleted", deleted, len(found), index)
+	}
 }
 
 // dotless is the name of a backing index where the target has a data stream of the same name.
@@ -131,7 +154,7 @@ type streamCase struct {
 // refused and says what to do.
 func TestFollow_DataStreams(t *testing.T) {
 	n := cluster.OpenSearch(t, targets[0])
-	for _, version := range draw.Of(t, 1, []string{"os1.3.14", "os2.19.4"}) {
+	for _, version := range draw.Of(t, 1, []string{"8.19.21", "os1.3.14", "os2.19.4"}) {
 		source := livingSource(t, version)
 		for _, c := range draw.Of(t, 4, []streamCase{
 			{"name-of-a-stream", nameOfAStream},
@@ -145,6 +168,9 @@ func TestFollow_DataStreams(t *testing.T) {
 			{"cut-over", cutOver},
 		}) {
 			t.Run(version+"/"+c.name, func(t *testing.T) {
+				if !strings.HasPrefix(version, "os") && (c.name == "recreated" || c.name == "cut-over") {
+					t.Skip("the nodes of Elasticsearch cannot list or delete data streams: their distribution lacks that module")
+				}
 				withoutStreams(t, n)
 				s := &streamed{t: t, source: source, n: n, name: c.name, dir: t.TempDir(), args: followLive(source, c.name, n.URL, "*"+c.name+"*", "--block-source-writes")}
 				t.Cleanup(func() {
@@ -178,7 +204,7 @@ func nameOfAStream(s *streamed) {
 	s.equal("", dotless)
 	s.theirs(s.name, 1)
 	call(s.t, s.n, "DELETE", "/_data_stream/"+s.name, nil)
-	call(s.t, s.source, "POST", "/"+s.backing()[0]+"/_delete_by_query?refresh=true", map[string]any{"query": map[string]any{"term": map[string]any{"@timestamp": 1700000000001}}})
+	s.change(s.backing()[0], 1700000000002, false)
 	s.write(2)
 	s.round()
 	s.equal(s.name, dotless)
@@ -260,8 +286,7 @@ func rolledOver(s *streamed) {
 		s.write(2)
 		s.rollover()
 		s.write(3)
-		call(s.t, s.source, "POST", "/"+s.backing()[i]+"/_delete_by_query?refresh=true&conflicts=proceed", map[string]any{"query": map[string]any{"range": map[string]any{"@timestamp": map[string]any{"lt": 1700000000003 + 6*i}}}})
-		call(s.t, s.source, "POST", "/"+s.backing()[i]+"/_update_by_query?refresh=true&conflicts=proceed", nil)
+		s.change(s.backing()[i], 1700000000003+6*i, true)
 		s.round()
 		s.equal(s.name, unchanged)
 	}
