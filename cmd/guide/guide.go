@@ -192,7 +192,8 @@ var brief = map[string][2]string{
 	"yes":                      {"", "do it; without it, list only"},
 
 	"rfsctl --session-name":       {"NAME", "name of the migration"},
-	"rfsctl cleanup --trial":      {"", "remove a trial run: what it created, then its state"},
+	"rfsctl cleanup --trial":      {"", "list a trial run: what it created, and its state"},
+	"rfsctl cleanup --yes":        {"", "remove what --trial lists"},
 	"rfsd redrive --session-name": {"NAME", "name of the migration"},
 	"rfsd plan --session-name":    {"NAME", "name that the migration will have"},
 	"rfsd verify --session-name":  {"NAME", "name of the migration"},
