@@ -74,7 +74,8 @@ passed to the target's template simulation, which stores nothing; existing objec
 - sizes: bytes and requests to the repository; with --documents also documents.
 - access: every permission of a migration, tested with requests that must fail for another
 reason. Where only an index can show it (indexing into names that do not exist yet), an empty one
-with the name NAME-rfsd-doctor-RANDOM is created and removed immediately.
+with the name NAME-rfsd-doctor-RANDOM is created and removed immediately. A bucket that keeps the
+state of the work (--coordinator-bucket) gets a session plan-RANDOM, which is removed, too.
 - versions: whether the target's version is tested.
 - disks: whether the target has room.
 - limits: health, clocks, shards, fields, heap and sizes of requests of the target.

@@ -2,14 +2,18 @@ package state
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/overtime"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/oscms"
@@ -65,6 +69,44 @@ func (p Place) Create(ctx context.Context) (store cms.Store, closeStore func() e
 		return nil, nil, errors.Join(err, client.Close())
 	}
 	return kept, client.Close, nil
+}
+
+// removeTimeout limits how long Check removes its session after it was canceled.
+const removeTimeout = 5 * time.Second
+
+// Check verifies that a bucket can keep the state of a session, by a session of another name that it creates and removes. It returns the
+// time of the bucket and its uncertainty.
+func (p Place) Check(ctx context.Context) (now time.Time, unsure time.Duration, err error) {
+	p.Session, p.Join = "plan-"+strings.ToLower(rand.Text()), false
+	store, closeStore, err := p.Create(ctx)
+	if err != nil {
+		return now, unsure, err
+	}
+	now, unsure, err = store.Now(ctx)
+	longer, done := overtime.Context(ctx, removeTimeout)
+	defer done()
+	return now, unsure, errors.Join(err, closeStore(), p.Remove(longer))
+}
+
+// CheckFile verifies that a file can keep the state of a session. It returns an error if another process has opened it, or if the file
+// does not exist and cannot be created.
+func CheckFile(path string) error {
+	file, err := OpenFile(path)
+	if err == nil {
+		return file.Close()
+	}
+	if !errors.Is(err, ErrNone) {
+		return err
+	}
+	dir := filepath.Dir(path)
+	for _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir); _, err = os.Stat(dir) {
+		dir = filepath.Dir(dir) // CreateFile creates missing directories
+	}
+	created, err := os.CreateTemp(dir, ".rfsd-plan-")
+	if err != nil {
+		return fmt.Errorf("coordinator file %s cannot be created: %w", path, err)
+	}
+	return errors.Join(created.Close(), os.Remove(created.Name()))
 }
 
 // Remove removes the state of a session.

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/destination/target"
@@ -34,5 +37,34 @@ func TestOpenCluster_WritesNothing(t *testing.T) {
 	defer client.Close()
 	if _, err := OpenCluster(t.Context(), client, "night"); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestCheckFile: nothing is left where a file could be created, and a file that exists is not changed.
+func TestCheckFile(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "a", "b", "c.db")
+	if err := CheckFile(file); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+	store, closeStore, err := CreateFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = store
+	if err := CheckFile(file); err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("while it is open: %v", err)
+	}
+	if err := closeStore(); err != nil {
+		t.Fatal(err)
+	}
+	if err := CheckFile(file); err != nil {
+		t.Errorf("a file that exists: %v", err)
+	}
+	if err := CheckFile(filepath.Join(file, "d.db")); err == nil || !strings.Contains(err.Error(), "not a directory") {
+		t.Errorf("below a file: %v", err)
 	}
 }

@@ -59,6 +59,11 @@ func Preflight(ctx context.Context, o Options, ask config.Planning, log *slog.Lo
 			return nil, err
 		}
 		e.Target, indices.UUIDs = client, client
+		shut, err := o.keeps(ctx, &e.Needs)
+		if err != nil {
+			return nil, err
+		}
+		defer shut() //nolint:errcheck // nothing was written through it
 		e.Own, err = o.ownTargets(ctx)
 		if undone = errors.Is(err, session.ErrUndone); err != nil && !undone {
 			log.Warn("whether the session exists is unknown", "session", o.SessionOrDefault(), "reason", fault.Text(err))
@@ -76,6 +81,26 @@ func Preflight(ctx context.Context, o Options, ask config.Planning, log *slog.Lo
 		r.Warnings = append(r.Warnings, fmt.Sprintf("the session %s exists and has %d target indices: rfsd migrate with the same options continues it, and rfsctl status shows it", o.SessionOrDefault(), len(e.Own)))
 	}
 	return r, err
+}
+
+// keeps adds to the needs where the state of the work is kept, if that is not the target. shut closes its connections.
+func (o Options) keeps(ctx context.Context, needs *preflight.Needs) (shut func() error, err error) {
+	shut = func() error { return nil }
+	switch {
+	case o.coordinatorFile != "":
+		needs.Keep = func(context.Context) (time.Time, time.Duration, error) {
+			return time.Time{}, 0, state.CheckFile(o.coordinatorFile)
+		}
+	case o.bucket.URI != "":
+		needs.Keep = o.place(false).Check
+	case !o.stateInTarget():
+		client, err := target.New(ctx, o.coordinator)
+		if err != nil {
+			return nil, fmt.Errorf("coordinator: %w", err)
+		}
+		needs.Work, shut = client, client.Close
+	}
+	return shut, nil
 }
 
 // ownTargets returns the target indices that the session of the options has recorded, with their UUIDs; nil if it does not exist. It

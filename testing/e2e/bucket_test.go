@@ -17,9 +17,11 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/destination/export"
+	"github.com/rfsd/rfsd/rfs/migration/preflight"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 	"github.com/rfsd/rfsd/testing/cluster"
 	"github.com/rfsd/rfsd/testing/fakecluster"
+	"github.com/rfsd/rfsd/testing/outputtest"
 	"github.com/rfsd/rfsd/testing/s3server"
 	"github.com/rfsd/rfsd/testing/truth"
 )
@@ -179,6 +181,16 @@ func TestWhatFollowsAMigrationWithItsStateInABucket(t *testing.T) {
 	repo, dir, at := fixture(t, "1.7.6-basic"), t.TempDir(), stateBucket(t, 0)
 	call(t, n, "PUT", "/docs", map[string]any{"mappings": map[string]any{"dynamic": "strict"}})
 	migrate := slices.Concat(targetArgs(n.URL, repo, "--failed-documents", filepath.Join(dir, "failed"), "--max-failed-documents", "unlimited"), at)
+	planned := Run(t, "rfsd", append([]string{"plan", "--only", "access,limits"}, migrate[1:]...)...)
+	var checks preflight.Report
+	if err := outputtest.Decode(planned.Stdout, &checks); err != nil || planned.Code != 0 || !slices.ContainsFunc(checks.Checks, func(c preflight.Checked) bool {
+		return c.Check == "clocks agree" && c.Level == preflight.Good && strings.Contains(c.Detail, "the coordination store")
+	}) {
+		t.Errorf("plan: exit %d, %v: %s%s", planned.Code, err, planned.Stdout, planned.Stderr)
+	}
+	if res := Run(t, "rfsctl", append([]string{"sessions"}, at[:len(at)-2]...)...); res.Code != 0 || strings.Contains(res.Stdout, "plan-") {
+		t.Errorf("after the plan: exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
+	}
 	codes := map[int]int{}
 	for codes[3] == 0 {
 		res := Run(t, "rfsd", append([]string{"worker"}, migrate[1:]...)...)

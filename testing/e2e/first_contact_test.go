@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"net"
 	"os"
@@ -51,6 +52,7 @@ type contactProgram struct {
 	node    bool // it never ends by itself while a fault lasts
 	watches bool // it shows a session until it is stopped
 	reads   string
+	before  func(c *contact) // prepares the session, without the fault
 	args    func(c *contact) []string
 }
 
@@ -123,12 +125,53 @@ var contactPrograms = []contactProgram{
 	{name: "rfsd consume", long: true, reads: aTopic, args: func(c *contact) []string {
 		return append([]string{"rfsd", "consume", "--brokers", c.broker.Addr().String(), "--topic", c.session() + "-topic", "--create-indices", "--partition-lease", "PT5S", "--until-end"}, c.sending()...)
 	}},
+	{name: "rfsd migrate --verify", long: true, reads: aRepository, args: func(c *contact) []string {
+		return append([]string{"rfsd", "migrate", "--verify"}, migration(c)...)
+	}},
+	{name: "rfsd plan", reads: aRepository, args: func(c *contact) []string {
+		return append([]string{"rfsd", "plan"}, migration(c)...)
+	}},
+	{name: "rfsd redrive", before: rejected, args: func(c *contact) []string {
+		return append([]string{"rfsd", "redrive"}, c.sending()...)
+	}},
+	{name: "rfsctl undo", before: migrated, args: func(c *contact) []string {
+		return append([]string{"rfsctl", "undo", "--yes"}, c.at(c.session())...)
+	}},
+	{name: "rfsctl cleanup", before: migrated, args: func(c *contact) []string {
+		return append([]string{"rfsctl", "cleanup"}, c.at(c.session())...)
+	}},
 	{name: "rfsctl status", args: func(c *contact) []string {
 		return append([]string{"rfsctl", "status"}, c.at("contact-done")...)
 	}},
 	{name: "rfsctl status --watch", watches: true, args: func(c *contact) []string {
 		return append([]string{"rfsctl", "status", "--watch"}, c.at("contact-done")...)
 	}},
+}
+
+// succeeds runs a command that exits with a code.
+func (c *contact) succeeds(code int, args ...string) {
+	c.t.Helper()
+	if res := RunIn(c.t, c.dir, nil, args[0], args[1:]...); res.Code != code {
+		c.t.Fatalf("exit %d: %s", res.Code, res.Stderr)
+	}
+}
+
+// migrated migrates a fixture in the session.
+func migrated(c *contact) {
+	c.succeeds(0, append([]string{"rfsd", "migrate"}, migration(c)...)...)
+}
+
+// rejected imports documents, half of which the target rejects, and removes the cause.
+func rejected(c *contact) {
+	var lines strings.Builder
+	for i := range 20 {
+		fmt.Fprintf(&lines, `{"index":{"_index":"%s-files","_id":"%d"}}`+"\n{\"n\":%s}\n", c.session(), i, []string{"7", `"x"`}[i%2])
+	}
+	from := filepath.Join(c.dir, "from")
+	must(c.t, os.Mkdir(from, 0o755))
+	must(c.t, os.WriteFile(filepath.Join(from, "rejected.ndjson"), []byte(lines.String()), 0o600))
+	c.succeeds(6, append([]string{"rfsd", "import", "--from", from, "--create-indices"}, c.sending()...)...)
+	call(c.t, c.node, "PUT", "/"+c.session()+"-files/_mapping", json.RawMessage(`{"properties":{"n":{"type":"long","ignore_malformed":true}}}`))
 }
 
 // contactRun is one process.
@@ -165,11 +208,11 @@ func (r *contactRun) ended(most time.Duration) bool {
 	}
 }
 
-// lastWord returns the reason that a program gave at its end.
+// lastWord returns the reason that a program gave at its end, or the problem that it reports.
 func (r *contactRun) lastWord() string {
 	lines := strings.Split(strings.TrimSpace(r.said.String()), "\n")
 	for _, line := range slices.Backward(lines) {
-		if strings.HasPrefix(line, "rfsd: ") || strings.HasPrefix(line, "rfsctl: ") {
+		if strings.HasPrefix(line, "rfsd: ") || strings.HasPrefix(line, "rfsctl: ") || strings.Contains(line, "  problem  ") {
 			return line
 		}
 	}
@@ -216,6 +259,9 @@ func (c *contact) run() string {
 	if c.fault.deletes != nil {
 		return c.runDeleted()
 	}
+	if c.program.before != nil {
+		c.program.before(c)
+	}
 	c.target.delay.Store(int64(20 * time.Millisecond))
 	c.fault.begin(c)
 	r := c.start()
@@ -252,6 +298,9 @@ func (c *contact) run() string {
 		c.t.Errorf("it does not say %q:\n%s", c.fault.says, r.said.String())
 	}
 	c.fault.end(c)
+	if done && c.program.before != nil {
+		return result // its session is as it should be, and cannot be treated twice
+	}
 	if !over && c.fault.process {
 		if c.target.documents.Load() > 0 {
 			c.t.Errorf("%d documents were sent", c.target.documents.Load())

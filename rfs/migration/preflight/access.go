@@ -56,19 +56,26 @@ type Needs struct {
 	Pipelines, Scripts, Policies, Attach bool
 	// Now returns the time of this machine.
 	Now func() time.Time
+	// Work is the cluster that keeps the state of the work; nil: the target, unless Keep is set.
+	Work rest.API
+	// Keep verifies that a bucket or a file can keep the state of the work. It returns the time there and its uncertainty; the zero time if it
+	// is the time of this machine.
+	Keep func(ctx context.Context) (now time.Time, unsure time.Duration, err error)
 
 	version target.Version
 }
 
 // checks are the checks of each section, in order. Serverless collections are only checked for permissions, because they have no nodes.
+// Checks of the work concern the cluster that keeps its state.
 var checks = []struct {
-	section    Section
-	check      func(context.Context, rest.API, Needs) []Finding
-	collection bool
+	section          Section
+	check            func(context.Context, rest.API, Needs) []Finding
+	collection, work bool
 }{
-	{Access, permissions, true}, {Access, mayWrite, false}, {Access, scripts, false},
-	{Disks, room, false},
-	{Limits, clock, false}, {Limits, health, false}, {Limits, heap, false}, {Limits, bodies, false}, {Limits, autoCreate, false}, {Limits, fields, true},
+	{Access, permissions, true, false}, {Access, mayWrite, false, false}, {Access, mayKeep, false, true}, {Access, scripts, false, true},
+	{Disks, room, false, false},
+	{Limits, clock, false, true}, {Limits, health, false, false}, {Limits, heap, false, false}, {Limits, bodies, false, false},
+	{Limits, autoCreate, false, false}, {Limits, fields, true, false},
 }
 
 // Check makes the checks of the sections in only. It makes every check, regardless of the results of the others.
@@ -84,8 +91,24 @@ func Check(ctx context.Context, c rest.API, v target.Version, n Needs, only Sect
 		add(Versions, version(v))
 	}
 	for _, x := range checks {
-		if only.Has(x.section) && ctx.Err() == nil && (x.collection || !v.Serverless()) {
-			add(x.section, x.check(ctx, c, n)...)
+		on, applies := c, x.collection || !v.Serverless()
+		switch {
+		case x.work && n.Keep != nil:
+			applies = false
+		case x.work && n.Work != nil:
+			on, applies = n.Work, true
+		}
+		if only.Has(x.section) && ctx.Err() == nil && applies {
+			add(x.section, x.check(ctx, on, n)...)
+		}
+	}
+	if n.Keep != nil && (only.Has(Access) || only.Has(Limits)) {
+		may, agree := kept(ctx, n)
+		if only.Has(Access) {
+			add(Access, may)
+		}
+		if only.Has(Limits) {
+			add(Limits, agree...)
 		}
 	}
 	return all
@@ -107,7 +130,7 @@ func remedyOf(err error) string {
 		return "check --target-username and the password's file"
 	case fault.HasStatus(err, http.StatusForbidden):
 		return "give the user the permission that the words name"
-	case errors.Is(err, fault.ErrUnavailable):
+	case errors.Is(err, fault.ErrUnavailable) && !strings.Contains(err.Error(), "check --"):
 		return "check --target-host, the network, and that a node answers there"
 	}
 	return ""
@@ -128,6 +151,9 @@ const nothing = "rfsd-doctor-and-nothing-is-called-so"
 // yet, it creates its empty index first, as it will for the policies of the migration.
 const noPolicy = `{"policy":{"description":"","default_state":"none","states":[{"name":"none","actions":[],"transitions":[]}],"ism_template":[{"index_patterns":["#"],"priority":1}]}}`
 
+// impossible is a body with which no index is created.
+const impossible = `{"settings":{"index.number_of_shards":-1}}`
+
 // probes returns the requests about an index that will be written, since permissions apply to names and patterns. Each fails whether or not
 // the index exists. All other names in the requests start like the name of that index.
 func probes(n Needs) []probe {
@@ -137,11 +163,6 @@ func probes(n Needs) []probe {
 		index, nothing = all[i], all[i][:min(len(all[i]), 150)]+"-"+nothing
 	}
 	path := "/" + url.PathEscape(index)
-	control := ".rfs_control_" + nothing
-	if n.Session != "" {
-		control = ".rfs_control_" + n.Session + "-doctor"
-	}
-	impossible := `{"settings":{"index.number_of_shards":-1}}`
 	noAlias := `{"actions":[{"remove":{"index":` + strconv.Quote(index) + `,"alias":` + strconv.Quote(nothing) + `}}]}`
 	shown := url.Values{"filter_path": {"*.settings.index.number_of_shards"}}
 	if n.version.Serverless() {
@@ -159,8 +180,6 @@ func probes(n Needs) []probe {
 		{"create legacy templates", "PUT", "/_template/" + nothing, url.Values{"create": {"true"}}, `{"index_patterns":["` + nothing + `-*"],"settings":{"index.number_of_shards":-1}}`, "indices:admin/template/put"},
 		{"create component templates", "PUT", "/_component_template/" + nothing, url.Values{"create": {"true"}}, `{"template":{"settings":{"index.number_of_shards":-1}}}`, "cluster:admin/component_template/put"},
 		{"create index templates", "PUT", "/_index_template/" + nothing, url.Values{"create": {"true"}}, `{"index_patterns":["` + nothing + `-*"],"template":{"settings":{"index.number_of_shards":-1}}}`, "indices:admin/index_template/put"},
-		{"keep the state of the work", "PUT", "/" + control, nil, impossible, "all of indices:* on .migrations_working_state* and .rfs_*"},
-		{"change the state of the work", "POST", "/.rfs_items_" + nothing + "/_update/1", url.Values{"require_alias": {"true"}}, `{"doc":{}}`, "indices:data/write/update on .rfs_*"},
 		{"read the nodes' clocks and disks", "GET", "/_nodes/_local/stats/process", url.Values{"filter_path": {"nodes.*.timestamp"}}, "", "cluster:monitor/nodes/stats"},
 	}
 	if n.Pipelines {
@@ -188,14 +207,47 @@ func explained(call string, status int, answer []byte) (words, remedy string) {
 	return fmt.Sprintf("%s: status %d: %.300s", call, status, text), remedy
 }
 
-// permissions sends every probe. The probes have no effect, because none of them can succeed.
+// permissions sends the probes about the target.
 func permissions(ctx context.Context, c rest.API, n Needs) []Finding {
-	var all []Finding
 	where := roles
 	if n.version.Serverless() {
 		where = "docs/SERVERLESS.md has a policy with all permissions"
 	}
-	for _, p := range probes(n) {
+	return permitted(ctx, c, probes(n), where)
+}
+
+// mayKeep sends the probes about the state of the work.
+func mayKeep(ctx context.Context, c rest.API, n Needs) []Finding {
+	name := nothing
+	if n.Session != "" {
+		name = n.Session + "-doctor"
+	}
+	return permitted(ctx, c, []probe{
+		{keepWork, "PUT", "/.rfs_control_" + name, nil, impossible, "all of indices:* on .migrations_working_state* and .rfs_*"},
+		{"change the state of the work", "POST", "/.rfs_items_" + name + "/_update/1", url.Values{"require_alias": {"true"}}, `{"doc":{}}`, "indices:data/write/update on .rfs_*"},
+	}, roles)
+}
+
+const keepWork = "keep the state of the work"
+
+// kept reports whether a bucket or a file can keep the state of the work, and whether its clock agrees with this machine's.
+func kept(ctx context.Context, n Needs) (may Finding, agree []Finding) {
+	before := n.Now()
+	at, unsure, err := n.Keep(ctx)
+	if err != nil {
+		return Finding{"may " + keepWork, Bad, fault.Text(err), ""}, nil
+	}
+	if !at.IsZero() {
+		after := n.Now()
+		agree = append(agree, n.agreed(after, at, unsure+after.Sub(before)))
+	}
+	return Finding{"may " + keepWork, Good, "", ""}, agree
+}
+
+// permitted sends probes. They have no effect, because none of them can succeed.
+func permitted(ctx context.Context, c rest.API, probes []probe, where string) []Finding {
+	var all []Finding
+	for _, p := range probes {
 		f := Finding{Check: "may " + p.what, Level: Good}
 		status, answer, err := c.Do(ctx, p.method, p.path, p.query, []byte(p.body))
 		words, remedy := explained(p.method+" "+p.path, status, answer)
@@ -245,19 +297,26 @@ func clock(ctx context.Context, c rest.API, n Needs) []Finding {
 	}
 	after := n.Now()
 	for _, x := range stats.Nodes {
-		middle := before.Add(after.Sub(before) / 2)
-		off, unsure := middle.Sub(time.UnixMilli(x.Timestamp)), after.Sub(before)/2
-		direction := "ahead of"
-		if off < 0 {
-			direction = "behind"
-		}
-		f := Finding{"clocks agree", Good, fmt.Sprintf("this machine is %v %s the target (±%v)", off.Abs().Round(time.Millisecond), direction, unsure.Round(time.Millisecond)), ""}
-		if n.Tolerance > 0 && off.Abs() > n.Tolerance+unsure {
-			f.Level, f.Remedy = Bad, fmt.Sprintf("set the clocks (NTP): leases are refused beyond --clock-skew-tolerance %v", n.Tolerance)
-		}
-		return []Finding{f}
+		half := after.Sub(before) / 2
+		return []Finding{n.agreed(before.Add(half), time.UnixMilli(x.Timestamp), half)}
 	}
 	return []Finding{{"clocks agree", Skipped, "no node reported its time", ""}}
+}
+
+// agreed compares the time of this machine with the time where the state of the work is kept.
+func (n Needs) agreed(here, there time.Time, unsure time.Duration) Finding {
+	off, direction, store := here.Sub(there), "ahead of", "the target"
+	if off < 0 {
+		direction = "behind"
+	}
+	if n.Work != nil || n.Keep != nil {
+		store = "the coordination store"
+	}
+	f := Finding{"clocks agree", Good, fmt.Sprintf("this machine is %v %s %s (±%v)", off.Abs().Round(time.Millisecond), direction, store, unsure.Round(time.Millisecond)), ""}
+	if n.Tolerance > 0 && off.Abs() > n.Tolerance+unsure {
+		f.Level, f.Remedy = Bad, fmt.Sprintf("set the clocks (NTP): leases are refused beyond --clock-skew-tolerance %v", n.Tolerance)
+	}
+	return f
 }
 
 // ask decodes a response into out. If the request fails, it returns a Finding with the reason.

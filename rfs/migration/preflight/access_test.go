@@ -2,6 +2,8 @@ package preflight
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -75,6 +77,66 @@ func TestEachFindingNamesItsRemedy(t *testing.T) {
 		f := find(t, all, check)
 		if f.Level != level || level != Good && f.Remedy == "" {
 			t.Errorf("%s: %+v", check, f)
+		}
+	}
+}
+
+// asked records the requests to a cluster.
+type asked struct {
+	rest.API
+	calls *[]string
+}
+
+func (a asked) Do(ctx context.Context, method, path string, query url.Values, body []byte) (int, []byte, error) {
+	*a.calls = append(*a.calls, method+" "+path)
+	return a.API.Do(ctx, method, path, query, body)
+}
+
+// TestCheck_StateElsewhere: permissions and the clock of what keeps the state of the work are checked there, and not on the target.
+func TestCheck_StateElsewhere(t *testing.T) {
+	now := time.UnixMilli(1_000_000_000_000)
+	ahead := fakeCluster{answers: map[string]string{"/_nodes/_local/stats/process": `{"nodes":{"a":{"timestamp":1000000060000}}}`}}
+	agrees := fakeCluster{answers: map[string]string{"/_nodes/_local/stats/process": `{"nodes":{"a":{"timestamp":1000000000000}}}`}}
+	forbids := fakeCluster{answers: agrees.answers, status: map[string]int{"PUT /.rfs_control_s-doctor": 403}}
+	keep := func(at time.Time, err error) func(context.Context) (time.Time, time.Duration, error) {
+		return func(context.Context) (time.Time, time.Duration, error) { return at, time.Second, err }
+	}
+	const may, clocks = "may keep the state of the work", "clocks agree"
+	for _, c := range []struct {
+		name  string
+		needs Needs
+		want  map[string]Level
+		says  string
+	}{
+		{"a cluster with this time", Needs{Work: agrees}, map[string]Level{may: Good, "may change the state of the work": Good, clocks: Good}, "0s ahead of the coordination store"},
+		{"a cluster that forbids it", Needs{Work: forbids}, map[string]Level{may: Bad, clocks: Good}, "no permissions"},
+		{"a cluster with another time", Needs{Work: ahead}, map[string]Level{may: Good, clocks: Bad}, "1m0s behind the coordination store"},
+		{"a bucket with this time", Needs{Keep: keep(now.Add(time.Second), nil)}, map[string]Level{may: Good, clocks: Good}, "1s behind the coordination store"},
+		{"a bucket with another time", Needs{Keep: keep(now.Add(-time.Minute), nil)}, map[string]Level{may: Good, clocks: Bad}, "1m0s ahead of the coordination store (±1s)"},
+		{"a bucket that does not answer", Needs{Keep: keep(now, errors.New("no answer"))}, map[string]Level{may: Bad}, "no answer"},
+		{"a file", Needs{Keep: keep(time.Time{}, nil)}, map[string]Level{may: Good}, ""},
+	} {
+		for _, v := range []target.Version{opensearch2, {Distribution: "opensearch", Number: "serverless", Major: 2, Collection: target.SearchCollection}} {
+			t.Run(c.name+" beside "+v.Number, func(t *testing.T) {
+				n := c.needs
+				n.Names, n.Session, n.Tolerance, n.Now = []string{"logs"}, "s", 15*time.Second, func() time.Time { return now }
+				var calls []string
+				got, details := map[string]Level{}, ""
+				for _, x := range Check(t.Context(), asked{ahead, &calls}, v, n, Sections{Access, Limits}) {
+					if _, wanted := c.want[x.Check]; wanted || x.Check == may || x.Check == clocks {
+						got[x.Check] = x.Level
+						details += x.Detail + "\n"
+					}
+				}
+				if !maps.Equal(got, c.want) || !strings.Contains(details, c.says) {
+					t.Errorf("%v, want %v: %s", got, c.want, details)
+				}
+				for _, call := range calls {
+					if strings.Contains(call, "/.rfs_") || strings.Contains(call, "painless") {
+						t.Errorf("the target was asked %s", call)
+					}
+				}
+			})
 		}
 	}
 }
