@@ -16,7 +16,7 @@ import (
 // check checks the invariants at the end.
 func (w *world) check() Report {
 	r := &w.report
-	r.History, r.Results, r.Taken = w.history, w.server.applied, w.target.taken
+	r.History, r.Results = w.history, w.server.applied
 	if !r.Ended {
 		w.bad("not ended after %v", w.cfg.Limit)
 	}
@@ -25,7 +25,7 @@ func (w *world) check() Report {
 		deadly[w.truth[k].shard] = true
 	}
 	failed := w.checkItems(deadly)
-	w.checkDocuments(failed)
+	r.Taken = w.checkDocuments(failed)
 	for s := range deadly {
 		if !failed[s] {
 			w.bad("%v holds a deadly document and did not fail", s)
@@ -112,8 +112,10 @@ func (w *world) checkCopies(counted map[shardKey]int64) {
 }
 
 // checkDocuments checks that every document of a complete shard is at the destination with the same bytes, or is recorded as failed if the
-// target rejects it.
-func (w *world) checkDocuments(failed map[shardKey]bool) {
+// target rejects it. It returns how many documents and deletions the target has accepted.
+func (w *world) checkDocuments(failed map[shardKey]bool) (taken int) {
+	w.target.mu.Lock() // requests whose sender did not wait for them may still arrive
+	defer w.target.mu.Unlock()
 	there := w.target.docs
 	if w.cfg.File {
 		there = w.exported()
@@ -144,6 +146,7 @@ func (w *world) checkDocuments(failed map[shardKey]bool) {
 			w.bad("%v arrived and does not exist or was left out", k)
 		}
 	}
+	return w.target.taken
 }
 
 // exported reads the finished files of the export directory; a document in two of them is a problem.

@@ -84,7 +84,10 @@ func RunRounds(t *testing.T, cfg Rounds) (r Report) {
 func (w *world) beginRound(n int, both [2]*source, sameVersion bool) {
 	is, was := both[n%2], both[(n+1)%2]
 	w.start, w.calm, w.over, w.seats = time.Now(), false, make(chan struct{}), nil
-	w.server, w.truth, w.ends = newServer(w), map[key]truth{}, map[shardKey]int64{}
+	w.server, w.ends = newServer(w), map[shardKey]int64{}
+	w.target.mu.Lock()
+	w.truth = map[key]truth{}
+	w.target.mu.Unlock()
 	w.rounds = &rounds{contents: both, sends: map[operation]truth{}}
 	w.plan = &plan.Plan{Snapshot: "snap1", UUID: is.plan.UUID, Session: "sim", State: "SUCCESS", Source: is.plan.Source}
 	version := int64(1000 + n)
@@ -127,6 +130,8 @@ func indexOf(p *plan.Plan, name string) plan.Index {
 // documents, and deletions of former ones, whose ordinals follow the ordinals of the shard. With rules, as here, replaced documents are
 // deleted, too.
 func (w *world) expectChanges(k shardKey, target string, is, was shardTruth) {
+	w.target.mu.Lock() // late requests of the former round look documents up
+	defer w.target.mu.Unlock()
 	w.ends[k] = is.end + was.end
 	for _, d := range is.docs {
 		name, t := key{target, d.id}, truth{shard: k, ordinal: d.ordinal, source: d.source}
