@@ -220,7 +220,7 @@ type Origin struct {
 	MaxRate            string   `flag:"snapshot-max-rate" check:"byterate" help:"maximum bytes per second that each node of the source writes, such as 40mb"`
 	WithoutGlobalState bool     `flag:"without-global-state" help:"leave the cluster's state (templates and the like) out of the snapshot"`
 	NoWait             bool     `flag:"snapshot-no-wait" help:"start the snapshot, or check it once; while the source makes it, exit with code 4 (default: wait for it)"`
-	Retry              bool     `flag:"retry-snapshot" help:"after a failed snapshot, create another under the name with -2"`
+	Retry              bool     `flag:"retry-snapshot" help:"after a failed snapshot, create another, whose name ends with -2, and with the next number each time the command runs; rfsd follow does so in any case"`
 }
 
 // Check refuses a name that no repository can have.

@@ -99,8 +99,11 @@ func (r rounds) intent(ctx context.Context) (is session.Intent, err error) {
 
 // shows shows the session between two rounds, and while the operator wants no work.
 func (r rounds) shows(ctx context.Context, why follow.Pause) (stop func()) {
-	if !why.Next.IsZero() {
+	switch {
+	case !why.Next.IsZero():
 		return r.showPause(ctx, nextRound(why.Next))
+	case !why.Again.IsZero():
+		return r.showPause(ctx, "the last round failed; it is tried again at "+why.Again.Format(time.DateTime))
 	}
 	r.log.Info("the operator wants no work: no round runs until rfsctl resume", "intent", why.Intent.State, "who", why.Intent.Who)
 	shown := r.showPause(ctx, "the operator wants no work")
@@ -197,6 +200,7 @@ func (r rounds) run(ctx context.Context, x follow.Round) (*report.Migration, err
 	if err != nil {
 		return nil, err
 	}
+	o.Renews = true
 	done, err := perform(ctx, o, r.out)
 	if err != nil && ctx.Err() == nil {
 		if is, rerr := r.recorded(ctx, x.Number); rerr == nil && is.Arrived != 0 {

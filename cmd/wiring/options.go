@@ -59,6 +59,7 @@ type Options struct {
 
 	round          follow.Round // of a cluster that is followed
 	Repeats        bool         // it runs rounds until it is stopped
+	Renews         bool         // each run of a round replaces a failed snapshot
 	DeleteVanished bool         // target indices of indices that the source has no more
 
 	follow *plan.Follow // place in a chain of snapshots; nil: none

@@ -100,7 +100,7 @@ func (o Options) DeleteSnapshot(ctx context.Context, x follow.Round, blobs repo.
 	if err != nil {
 		return err
 	}
-	if name := of.snapshotOptions(of.SessionSettings(blobs)).Name; x.Snapshot == name || x.Snapshot == name+"-2" {
+	if of.snapshotOptions(of.SessionSettings(blobs)).Names(x.Snapshot) {
 		return of.LiveSource().Delete(ctx, x.Snapshot)
 	}
 	return nil

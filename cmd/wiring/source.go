@@ -81,7 +81,7 @@ func PlanError(err error) error {
 // snapshotOptions returns which snapshot is read, or created under a name that every worker derives.
 func (o Options) snapshotOptions(settings map[string]string) phase.SnapshotOptions {
 	s := phase.SnapshotOptions{
-		Name: o.Snapshot, Derived: o.origin.derived, Repository: o.origin.repository.Name, Retry: o.origin.from.Retry, AllowPartial: o.AllowPartial, NoWait: o.origin.from.NoWait,
+		Name: o.Snapshot, Derived: o.origin.derived, Repository: o.origin.repository.Name, Retry: o.origin.from.Retry, Renews: o.Renews, AllowPartial: o.AllowPartial, NoWait: o.origin.from.NoWait,
 	}
 	if s.Derived {
 		s.Name = session.SnapshotName(o.Session, settings)

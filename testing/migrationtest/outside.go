@@ -105,6 +105,14 @@ func (x Seen) State(_ context.Context, name string) (st live.State, err error) {
 	return st, err
 }
 
+// Delete deletes a snapshot.
+func (x Seen) Delete(_ context.Context, name string) error {
+	return x.do(func() error {
+		delete(x.Snapshots, name)
+		return nil
+	})
+}
+
 // MigrateGlobals creates the templates.
 func (x Seen) MigrateGlobals(context.Context, *plan.Plan, objects.Ledger) (r creation.GlobalsResult, err error) {
 	err = x.do(func() error {

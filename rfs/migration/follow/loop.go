@@ -13,6 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 )
 
 // Loop runs rounds and cut-overs in sequence when they are due. While the operator wants no work, it starts neither.
@@ -26,7 +27,8 @@ type Loop struct {
 	Every time.Duration // between the starts of two rounds; a round that takes longer is followed by the next one immediately
 	// Early starts the first round immediately, and a round after a cut-over that has returned.
 	Early bool
-	// Retries repeats failed rounds and cut-overs, with a back-off. Otherwise the first failure ends the loop.
+	// Retries repeats failed rounds and cut-overs, with a back-off. Otherwise the first failure ends the loop, unless a round failed because
+	// a cluster or the repository did not answer, or because its snapshot failed: that is repeated in any case.
 	Retries bool
 	// Round starts the round that is due, or continues it, and reports whether it has arrived; with an error parts of it failed.
 	Round func(ctx context.Context) (arrived bool, err error)
@@ -39,8 +41,15 @@ type Loop struct {
 
 // Pause is the reason why a loop runs neither a round nor a cut-over.
 type Pause struct {
-	Next   time.Time      // start of the next round, by the store's clock; zero: the operator wants no work
-	Intent session.Intent // of the operator
+	Next   time.Time      // start of the next round, by the store's clock
+	Again  time.Time      // next try after a failure, by the clock of this machine
+	Intent session.Intent // of the operator, who wants no work unless Next or Again is set
+}
+
+// backOff is the end of the pause after a failure.
+type backOff struct {
+	mono time.Duration // on the monotonic clock
+	wall time.Time
 }
 
 // lookEvery is the interval at which a loop checks for orders and for a due round.
@@ -52,13 +61,13 @@ const recordWithin = 10 * time.Second
 // failures is the back-off after consecutive failed rounds and cut-overs.
 var failures = retry.Policy{First: 5 * time.Second, Max: 5 * time.Minute}
 
-// Run runs the loop until a cut-over has ended the following, with nil; until a failure, unless these are retried; or until ctx is done. It
+// Run runs the loop until a cut-over has ended the following, with nil; until a failure that is not retried; or until ctx is done. It
 // returns session.ErrFinished if the following has ended otherwise.
 func (l *Loop) Run(ctx context.Context) error { return l.run(ctx, ctx) }
 
 // run ends when led is done, but a cut-over in progress continues until ctx is done.
 func (l *Loop) run(ctx, led context.Context) error {
-	early, failed, again := l.Early, 0, time.Duration(0)
+	early, failed, again := l.Early, 0, backOff{}
 	for {
 		now, err := l.await(led, early, again)
 		if err != nil {
@@ -81,7 +90,7 @@ func (l *Loop) run(ctx, led context.Context) error {
 		case err == nil:
 			failed = 0
 		case held: // it continues when the operator wants work again
-		case !l.Retries:
+		case !l.Retries && (now.cutOver || !passing(err)):
 			if !now.cutOver && !errors.Is(err, fault.ErrConfig) && !errors.Is(err, cms.ErrStoreGone) {
 				l.record(led, now.round, err)
 			}
@@ -89,11 +98,21 @@ func (l *Loop) run(ctx, led context.Context) error {
 		default:
 			failed++
 			pause := failures.Pause(failed)
-			again = l.Clock.Read().Mono + pause
+			read := l.Clock.Read()
+			again = backOff{read.Mono + pause, read.Wall.Add(pause)}
+			if is, err := l.look(led); err == nil {
+				now.round = is.round // which was started meanwhile
+			}
 			l.Log.Warn("the round or the cut-over has not ended", "round", now.round, "reason", fault.Text(err), "next_try_in", pause.Round(time.Second))
 			l.record(led, now.round, err)
 		}
 	}
+}
+
+// passing reports whether the cause of a failed round may pass without an operator.
+func passing(err error) bool {
+	var failed *phase.PhaseFailed
+	return errors.Is(err, fault.ErrUnavailable) || errors.As(err, &failed) && failed.Renewed
 }
 
 // round runs a round. It only logs failed parts of a round that has arrived.
@@ -110,9 +129,9 @@ func (l *Loop) round(ctx context.Context) error {
 	return nil
 }
 
-// await blocks until a round or a cut-over is due, which a round is immediately with early, but nothing is before again on the monotonic
-// clock. It returns session.ErrFinished if the following has ended.
-func (l *Loop) await(ctx context.Context, early bool, again time.Duration) (now due, err error) {
+// await blocks until a round or a cut-over is due, which a round is immediately with early, but nothing is before the end of a back-off.
+// It returns session.ErrFinished if the following has ended.
+func (l *Loop) await(ctx context.Context, early bool, again backOff) (now due, err error) {
 	var shown *Pause
 	stop := func() {}
 	defer func() { stop() }()
@@ -124,13 +143,15 @@ func (l *Loop) await(ctx context.Context, early bool, again time.Duration) (now 
 		switch {
 		case now.over:
 			return now, session.ErrFinished
-		case now.held(), l.Clock.Read().Mono < again:
+		case now.held():
+		case l.Clock.Read().Mono < again.mono:
+			why.Again = again.wall
 		case now.cutOver, early, now.left <= 0:
 			return now, nil
 		default:
 			why.Next, wait = now.next, min(now.left, lookEvery)
 		}
-		if l.Shows != nil && (wait == lookEvery) && (shown == nil || !shown.Next.Equal(why.Next)) {
+		if l.Shows != nil && (wait == lookEvery) && (shown == nil || !shown.Next.Equal(why.Next) || !shown.Again.Equal(why.Again)) {
 			stop()
 			stop, shown = l.Shows(ctx, why), &why
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/follow"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/summary"
 )
 
@@ -54,7 +56,10 @@ func newForeground(t *testing.T) *foreground {
 	}
 	f.Shows = func(_ context.Context, why follow.Pause) func() {
 		is := "paused"
-		if !why.Next.IsZero() {
+		switch {
+		case !why.Again.IsZero():
+			is = "back-off"
+		case !why.Next.IsZero():
 			is = fmt.Sprintf("until %.0f", why.Next.Sub(f.start).Seconds())
 		}
 		f.note(is)
@@ -173,6 +178,48 @@ func TestLoop_InTheForeground(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestLoop_RepeatsARoundWithoutAnAnswer: a source, a target or a repository that does not answer for hours does not end the following.
+func TestLoop_RepeatsARoundWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newForeground(t)
+		tries := 0
+		f.fails = func(int) (bool, error) {
+			if tries++; time.Since(f.start) < 2*time.Hour {
+				return false, fmt.Errorf("gave up after 2m0s without success: %w", fault.ErrUnavailable)
+			}
+			return true, nil
+		}
+		if err := f.runs(t, 3*time.Hour); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		all, err := session.RoundsOf(f.root()).Read(t.Context())
+		if last, _ := all.Last(); err != nil || last.Number < 50 || tries-last.Number < 20 || tries-last.Number > 40 {
+			t.Errorf("round %d after %d tries, %v; at most 5 minutes are between two tries", last.Number, tries, err)
+		}
+		if len(f.notes) < 2 || f.notes[1] != "0 back-off" || slices.ContainsFunc(f.notes, func(s string) bool { return strings.HasSuffix(s, "paused") }) {
+			t.Errorf("%q", f.notes)
+		}
+	})
+}
+
+// TestLoop_RepeatsAFailedSnapshot, and ends with the failure of another phase.
+func TestLoop_RepeatsAFailedSnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newForeground(t)
+		tries := 0
+		f.fails = func(int) (bool, error) {
+			if tries++; tries < 5 {
+				return false, &phase.PhaseFailed{Phase: phase.PhaseSnapshot, Renewed: true}
+			}
+			return false, &phase.PhaseFailed{Phase: phase.PhaseMetadata}
+		}
+		var failed *phase.PhaseFailed
+		if err := f.runs(t, time.Hour); !errors.As(err, &failed) || failed.Phase != phase.PhaseMetadata || tries != 5 {
+			t.Errorf("%v after %d tries", err, tries)
+		}
+	})
 }
 
 // TestLoop_CountsAFailedRound unless nothing was tried because of its options.

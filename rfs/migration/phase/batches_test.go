@@ -124,7 +124,7 @@ func TestAFailedIndexOfManyIsCreatedWhenItIsRunAgain(t *testing.T) {
 				if err := s.Join(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				if err := s.ReopenIndices(t.Context()); err != nil {
+				if err := s.ReopenFailed(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -79,7 +79,7 @@ func (s *Session) act(ctx context.Context, st step) (worked bool, err error) {
 	case LookForItems:
 		return false, s.lookForItems(ctx)
 	case Stop:
-		return false, errors.Join(&PhaseFailed{Phase: st.Phase, Reason: st.record.Error}, session.PhasesOf(s.Coordinator).Event(ctx, st.record))
+		return false, errors.Join(&PhaseFailed{Phase: st.Phase, Reason: st.record.Error, Renewed: st.Phase == PhaseSnapshot && s.Snapshot.Renews}, session.PhasesOf(s.Coordinator).Event(ctx, st.record))
 	}
 	return false, nil
 }
@@ -97,7 +97,10 @@ func (s *Session) leased(ctx context.Context, st step, work func(context.Context
 	if err != nil {
 		return false, err
 	}
-	s.Log.InfoContext(ctx, "phase started", "phase", st.Phase, "attempt", lease.Phase.Attempts)
+	if begun := fmt.Sprint(st.Phase, lease.Phase.Attempts); s.begun != begun { // during an outage an attempt is repeated every second
+		s.begun = begun
+		s.Log.InfoContext(ctx, "phase started", "phase", st.Phase, "attempt", lease.Phase.Attempts)
+	}
 	err = lease.Run(ctx, func(ctx context.Context) error { return work(ctx, lease) })
 	switch {
 	case err == nil:

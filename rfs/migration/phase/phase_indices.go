@@ -361,8 +361,11 @@ type Indices interface {
 	Aliases(ctx context.Context, x plan.Index) (map[string]json.RawMessage, error)
 }
 
-// ReopenIndices reopens failed indices and failed phases: a user who runs the command again has usually repaired the cause.
-func (s *Session) ReopenIndices(ctx context.Context) error {
+// ReopenFailed reopens failed indices and failed phases: a user who runs the command again has usually repaired the cause.
+func (s *Session) ReopenFailed(ctx context.Context) error {
+	if err := s.renewSnapshot(ctx); err != nil {
+		return err
+	}
 	for _, name := range []string{session.MetadataPhase, session.IndexPhase, session.DocsPhase} {
 		row, err := RowFor(name, "")
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/live"
 )
 
-// Snapshots creates and watches snapshots on the source cluster. Errors have the categories of fault; fault.ErrRejected is permanent.
+// Snapshots creates, watches and deletes snapshots on the source cluster. Errors have the categories of fault; fault.ErrRejected is permanent.
 type Snapshots interface {
 	// Register registers the repository on the source, and reports whether it was unknown there. It may be repeated.
 	Register(ctx context.Context) (registered bool, err error)
@@ -23,6 +24,8 @@ type Snapshots interface {
 	Create(ctx context.Context, name string) (created bool, err error)
 	// State returns the state of the snapshot on the source; an fs.ErrNotExist if it does not exist.
 	State(ctx context.Context, name string) (live.State, error)
+	// Delete deletes a snapshot that the session created. A missing one is not an error.
+	Delete(ctx context.Context, name string) error
 }
 
 // SnapshotOptions select the snapshot to read or create.
@@ -30,7 +33,8 @@ type SnapshotOptions struct {
 	Name         string // of the snapshot to read, or the derived name of the snapshot to create
 	Derived      bool   // the session creates the snapshot; an existing one with the name is never used
 	Repository   string // name of the repository on the source
-	Retry        bool   // after a failure, create a snapshot with the suffix "-2"
+	Retry        bool   // after a failure, create a snapshot with the suffix "-2", and each time the command is run again with the next number
+	Renews       bool   // each run of the command replaces a failed snapshot so, also without Retry, and deletes it
 	AllowPartial bool
 	NoWait       bool // start the snapshot or check it once; ErrSnapshotRuns while it is in progress
 	// Poll is the interval at which a running snapshot is polled; 0: 2 s.
@@ -46,6 +50,25 @@ func (o SnapshotOptions) wanted() string {
 	}
 	return o.Name
 }
+
+// number returns 1 for the derived name, n for the same with the suffix -n, and 0 for other names.
+func (o SnapshotOptions) number(name string) int {
+	suffix, is := strings.CutPrefix(name, o.Name)
+	if !is || !o.Derived {
+		return 0
+	}
+	if suffix == "" {
+		return 1
+	}
+	digits, is := strings.CutPrefix(suffix, "-")
+	if n, err := strconv.Atoi(digits); is && err == nil && n > 1 && digits == strconv.Itoa(n) {
+		return n
+	}
+	return 0
+}
+
+// Names reports whether the session gives a snapshot that it creates this name.
+func (o SnapshotOptions) Names(name string) bool { return o.number(name) > 0 }
 
 func (o SnapshotOptions) poll() time.Duration {
 	if o.Poll <= 0 {
@@ -118,7 +141,11 @@ func (s *Session) makeSnapshot(ctx context.Context, lease *session.PhaseLease) e
 		}
 	}
 	if lease.Phase.State == session.PhaseNotStarted {
-		r = SnapshotRecord{Name: s.Snapshot.wanted(), Repository: s.Snapshot.Repository}
+		name := r.Name // after a failed one
+		if !s.Snapshot.Names(name) {
+			name = s.Snapshot.wanted()
+		}
+		r = SnapshotRecord{Name: name, Repository: s.Snapshot.Repository}
 		if err := lease.Save(ctx, "", r.encode(), false); err != nil {
 			return err
 		}
@@ -256,6 +283,47 @@ func (s *Session) endSnapshot(ctx context.Context, lease *session.PhaseLease, wh
 	return errEnded
 }
 
+// renewSnapshot reopens the failed phase with the next name of a snapshot, if the options permit that.
+func (s *Session) renewSnapshot(ctx context.Context) error {
+	if !s.Snapshot.Derived || !s.Snapshot.Retry && !s.Snapshot.Renews || !s.Phases.Has(PhaseSnapshot) {
+		return nil
+	}
+	p, err := session.PhasesOf(s.Coordinator).Read(ctx, session.SnapshotPhase)
+	if err != nil || p.State != session.PhaseFailed {
+		return err
+	}
+	r, err := DecodeSnapshot(p.Body)
+	if err != nil {
+		return err
+	}
+	next := s.Snapshot.wanted()
+	if n := s.Snapshot.number(r.Name); n > 0 {
+		next = fmt.Sprintf("%s-%d", s.Snapshot.Name, n+1)
+		if s.Snapshot.Renews {
+			s.deleteFailed(ctx, r)
+		}
+	}
+	_, err = session.PhasesOf(s.Coordinator).Reopen(ctx, session.SnapshotPhase, "run again", SnapshotRecord{Name: next, Repository: s.Snapshot.Repository}.encode())
+	return err
+}
+
+// deleteFailed deletes a failed snapshot that this session created.
+func (s *Session) deleteFailed(ctx context.Context, r SnapshotRecord) {
+	if r.UUID == "" {
+		return
+	}
+	st, err := s.Snapshots.State(ctx, r.Name)
+	if id, _ := snapshotIdentity(st); errors.Is(err, fs.ErrNotExist) || err == nil && id != r.UUID {
+		return
+	}
+	if err == nil {
+		err = s.Snapshots.Delete(ctx, r.Name)
+	}
+	if err != nil {
+		s.Log.WarnContext(ctx, "a failed snapshot of this session stays on the source: delete it by hand", "snapshot", r.Name, "repository", r.Repository, "error", err)
+	}
+}
+
 // retrySnapshot reopens the failed phase with a new snapshot name if --retry-snapshot was given.
 func (s *Session) retrySnapshot(ctx context.Context) error {
 	if !s.Snapshot.Retry || !s.Phases.Has(PhaseSnapshot) {
@@ -266,7 +334,7 @@ func (s *Session) retrySnapshot(ctx context.Context) error {
 		return err
 	}
 	r, err := DecodeSnapshot(p.Body)
-	if err != nil || r.Name == s.Snapshot.wanted() {
+	if err != nil || s.Snapshot.number(r.Name) > 1 {
 		return err
 	}
 	_, err = session.PhasesOf(s.Coordinator).Reopen(ctx, session.SnapshotPhase, "--retry-snapshot", SnapshotRecord{Name: s.Snapshot.wanted(), Repository: s.Snapshot.Repository}.encode())

@@ -163,14 +163,18 @@ func RowFor(record, state string) (Row, error) {
 
 // PhaseFailed means that a phase was marked FAILED, by this worker or another.
 type PhaseFailed struct {
-	Phase  string // name in --phases
-	Reason string
+	Phase   string // name in --phases
+	Reason  string
+	Renewed bool // each run of the command makes another snapshot
 }
 
 // Error returns the phase, the reason, and the remedy.
 func (e *PhaseFailed) Error() string {
 	remedy := "repair the cause and run the same command of rfsd migrate again"
-	if e.Phase == PhaseSnapshot {
+	switch {
+	case e.Renewed:
+		remedy = "the next run of the same command makes another snapshot"
+	case e.Phase == PhaseSnapshot:
 		remedy = "repair the cause and run again with --retry-snapshot"
 	}
 	return fmt.Sprintf("the phase %s failed: %s (%s)", e.Phase, e.Reason, remedy)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -69,7 +71,7 @@ func TestAnIndexThatCannotBeCreatedFailsAloneWithTheTargetsWords(t *testing.T) {
 		// The target has been repaired, and the command runs again.
 		x.Refuse = nil
 		again := process(t, m, x, 2, &migrationtest.Life{})
-		if err := again.ReopenIndices(t.Context()); err != nil {
+		if err := again.ReopenFailed(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if err := toItems(t.Context(), again); err != nil {
@@ -241,6 +243,62 @@ func TestSession_ASnapshotBeforeTheFormerOne(t *testing.T) {
 	})
 }
 
+// TestSession_ASnapshotThatFailsAgain: with --retry-snapshot each run of the command makes another snapshot, and in a round of a cluster
+// that is followed also without it, where failed ones are deleted. No snapshot of others is deleted or used.
+func TestSession_ASnapshotThatFailsAgain(t *testing.T) {
+	foreign := live.State{UUID: "of others", State: "SUCCESS"}
+	for _, c := range []struct {
+		name    string
+		options func(*SnapshotOptions)
+		there   map[string]live.State // before the first run
+		runs    []string              // what the snapshot of each run becomes
+		want    string                // snapshot of the last run
+		left    []string
+		failed  bool
+		says    string
+	}{
+		{"a migration", func(*SnapshotOptions) {}, nil, []string{"FAILED", "SUCCESS"}, "rfs-s", []string{"rfs-s"}, true, "run again with --retry-snapshot"},
+		{"--retry-snapshot", func(o *SnapshotOptions) { o.Retry = true }, nil, []string{"FAILED", "PARTIAL", "SUCCESS"}, "rfs-s-4", []string{"rfs-s-2", "rfs-s-3", "rfs-s-4"}, false, ""},
+		{"a round", func(o *SnapshotOptions) { o.Renews = true }, nil, []string{"PARTIAL", "FAILED", "SUCCESS"}, "rfs-s-3", []string{"rfs-s-3"}, false, ""},
+		{"a round that fails again", func(o *SnapshotOptions) { o.Renews = true }, nil, []string{"PARTIAL", "FAILED"}, "rfs-s-2", []string{"rfs-s-2"}, true, "the next run of the same command makes another snapshot"},
+		{"a snapshot of others has the name", func(o *SnapshotOptions) { o.Renews = true }, map[string]live.State{"rfs-s": foreign, "rfs-s-2": foreign}, []string{"", "", "SUCCESS"}, "rfs-s-3", []string{"rfs-s", "rfs-s-2", "rfs-s-3"}, false, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inPhases(t, func(t *testing.T, m *migrationtest.Memory, x *migrationtest.Outside) {
+				maps.Copy(x.Snapshots, c.there)
+				var err error
+				var p session.Phase
+				for i, ends := range c.runs {
+					x.Ends = ends
+					s := process(t, m, x, i, &migrationtest.Life{})
+					c.options(&s.Snapshot)
+					if err = s.Join(t.Context()); err == nil {
+						err = s.ReopenFailed(t.Context())
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+					err = toItems(t.Context(), s)
+					if p, _ = session.PhasesOf(s.Coordinator).Read(t.Context(), session.SnapshotPhase); p.State == session.PhaseCompleted && i < len(c.runs)-1 {
+						t.Fatalf("run %d: %s", i, p.Body)
+					}
+				}
+				r, derr := DecodeSnapshot(p.Body)
+				if derr != nil || r.Name != c.want || (p.State == session.PhaseFailed) != c.failed {
+					t.Errorf("%s is %s, %v", r.Name, p.State, derr)
+				}
+				if left := slices.Sorted(maps.Keys(x.Snapshots)); !slices.Equal(left, c.left) {
+					t.Errorf("the source has %q, want %q", left, c.left)
+				}
+				var failed *PhaseFailed
+				if c.failed && (!errors.As(err, &failed) || !strings.Contains(failed.Error(), c.says) || failed.Renewed == (c.name == "a migration")) {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
 func TestAPhaseThatFailsTooOftenIsFailedWithOneEvent(t *testing.T) {
 	inPhases(t, func(t *testing.T, m *migrationtest.Memory, x *migrationtest.Outside) {
 		x.Globals = fmt.Errorf("template t: unknown setting: %w", fault.ErrRejected)
@@ -260,7 +318,7 @@ func TestAPhaseThatFailsTooOftenIsFailedWithOneEvent(t *testing.T) {
 		// What the user has to change, or an outage, is no attempt.
 		x.Globals = fmt.Errorf("no permission: %w", fault.ErrConfig)
 		s := process(t, m, x, 50, &migrationtest.Life{})
-		if err := s.ReopenIndices(t.Context()); err != nil {
+		if err := s.ReopenFailed(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		for range 20 {
@@ -288,7 +346,7 @@ func TestSession_DamageOfTheRepositoryEndsAPhaseAtOnce(t *testing.T) {
 		}
 		x.Globals = nil
 		s = process(t, m, x, 2, &migrationtest.Life{})
-		if err := s.ReopenIndices(t.Context()); err != nil {
+		if err := s.ReopenFailed(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if err := toItems(t.Context(), s); err != nil {

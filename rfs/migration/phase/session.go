@@ -124,6 +124,7 @@ type Cluster struct {
 // findings is the state of this process.
 type findings struct {
 	at      [2]string // last phase and state passed to Moved; used by the main goroutine only
+	begun   string    // last start of a phase that was logged; used by the main goroutine only
 	mu      sync.Mutex
 	planned *plan.Plan
 	byName  map[string]*plan.Index // planned by name; all unread indices share one value without a Source; nil until it is needed

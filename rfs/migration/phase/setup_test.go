@@ -84,7 +84,7 @@ func TestSetupOfDocumentsFails(t *testing.T) {
 			}
 			// The migration is run again when something has been repaired.
 			fails = false
-			if err := s.ReopenIndices(t.Context()); err != nil {
+			if err := s.ReopenFailed(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if outcome, _, err := s.RunOne(t.Context(), nil); err != nil || outcome != engine.Completed {

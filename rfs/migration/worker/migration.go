@@ -104,7 +104,7 @@ func (m *Migration) toTheEnd(ctx context.Context) error {
 	if m.doneBefore, err = m.Finished(ctx); err != nil {
 		return err
 	}
-	if err := m.ReopenIndices(ctx); err != nil {
+	if err := m.ReopenFailed(ctx); err != nil {
 		return err
 	}
 	if err := m.Through(ctx, m.outage); err != nil || !m.Phases.Has(phase.PhaseDocuments) {
