@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"net"
 	"os"
@@ -146,32 +145,6 @@ var contactPrograms = []contactProgram{
 	{name: "rfsctl status --watch", watches: true, args: func(c *contact) []string {
 		return append([]string{"rfsctl", "status", "--watch"}, c.at("contact-done")...)
 	}},
-}
-
-// succeeds runs a command that exits with a code.
-func (c *contact) succeeds(code int, args ...string) {
-	c.t.Helper()
-	if res := RunIn(c.t, c.dir, nil, args[0], args[1:]...); res.Code != code {
-		c.t.Fatalf("exit %d: %s", res.Code, res.Stderr)
-	}
-}
-
-// migrated migrates a fixture in the session.
-func migrated(c *contact) {
-	c.succeeds(0, append([]string{"rfsd", "migrate"}, migration(c)...)...)
-}
-
-// rejected imports documents, half of which the target rejects, and removes the cause.
-func rejected(c *contact) {
-	var lines strings.Builder
-	for i := range 20 {
-		fmt.Fprintf(&lines, `{"index":{"_index":"%s-files","_id":"%d"}}`+"\n{\"n\":%s}\n", c.session(), i, []string{"7", `"x"`}[i%2])
-	}
-	from := filepath.Join(c.dir, "from")
-	must(c.t, os.Mkdir(from, 0o755))
-	must(c.t, os.WriteFile(filepath.Join(from, "rejected.ndjson"), []byte(lines.String()), 0o600))
-	c.succeeds(6, append([]string{"rfsd", "import", "--from", from, "--create-indices"}, c.sending()...)...)
-	call(c.t, c.node, "PUT", "/"+c.session()+"-files/_mapping", json.RawMessage(`{"properties":{"n":{"type":"long","ignore_malformed":true}}}`))
 }
 
 // contactRun is one process.
