@@ -137,7 +137,8 @@ func (p Part) read(ctx context.Context, catalog *snapshot.Catalog, snap *snapsho
 	switch {
 	case errors.Is(err, fault.ErrConfig), err == nil && p.Identity != "" && identityOf(base) != p.Identity:
 		return nil, fmt.Errorf("the former snapshot %s, whose documents are on the target, is gone from the repository, so that nothing shows what changed since: "+
-			"start a new session (--session-name) with --existing-documents overwrite, and let the policy that deletes snapshots keep the last snapshot in the target: %w", p.Since, fault.ErrConfig)
+			"remove the indices of this session from the target (rfsctl undo), and start a new one (--session-name); with --existing-documents overwrite they can stay, "+
+			"but keep what the source has deleted since (rfsd verify names such documents); let the policy that deletes snapshots keep the snapshot of the last round: %w", p.Since, fault.ErrConfig)
 	case err != nil:
 		return nil, fmt.Errorf("former snapshot: %w", err)
 	case base.StartMillis >= snap.StartMillis:
