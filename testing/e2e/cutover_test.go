@@ -187,6 +187,9 @@ func TestCutover_BringsEverythingOfALivingSource(t *testing.T) {
 func cutsOver(t *testing.T, version string, after time.Duration) {
 	to := targets[0]
 	if version == "os"+to {
+		if len(targets) == 1 {
+			t.Skip("the only target (RFSD_TARGETS) has the version of the source")
+		}
 		to = targets[1]
 	}
 	n := cluster.OpenSearch(t, to)

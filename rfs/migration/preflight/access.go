@@ -238,8 +238,8 @@ func kept(ctx context.Context, n Needs) (may Finding, agree []Finding) {
 		return Finding{"may " + keepWork, Bad, fault.Text(err), ""}, nil
 	}
 	if !at.IsZero() {
-		after := n.Now()
-		agree = append(agree, n.agreed(after, at, unsure+after.Sub(before)))
+		half := n.Now().Sub(before) / 2
+		agree = append(agree, n.agreed(before.Add(half), at, unsure+half))
 	}
 	return Finding{"may " + keepWork, Good, "", ""}, agree
 }
