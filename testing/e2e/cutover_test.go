@@ -365,7 +365,7 @@ func TestCutover_ProcessesShareTheWork(t *testing.T) {
 		t.Fatalf("exit %d: %s %s\n%s", r.Code, r.Stdout, r.Stderr, f.log)
 	}
 	f.equal(t, "cut-shared")
-	if refused := RunIn(t, f.dir, nil, "rfsctl", "cleanup", "--target-host", n.URL, "--session-name", "cut-shared"); refused.Code != 1 || !strings.Contains(refused.Stderr, "rfsctl cutover --abort") {
+	if refused := RunIn(t, f.dir, nil, "rfsctl", "cleanup", "--target-host", n.URL, "--session-name", "cut-shared"); refused.Code != 1 || !strings.Contains(refused.Stderr, "is FINISHING; end it first") {
 		t.Errorf("cleanup: exit %d: %s", refused.Code, refused.Stderr)
 	}
 	for i, p := range []*followed{f, other} {

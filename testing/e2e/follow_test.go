@@ -245,7 +245,8 @@ func TestFollow_ALivingCluster(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	args := []string{"follow", "--once", "--repo-uri", "file://" + repo, "--source-host", source.URL, "--snapshot-repo-name", "rfsd-living", "--target-host", n.URL, "--output", "json", "--session-name", "living"}
+	args := []string{"follow", "--once", "--repo-uri", "file://" + repo, "--source-host", source.URL, "--snapshot-repo-name", "rfsd-living", "--target-host", n.URL, "--output", "json", "--session-name", "living",
+		"--index-allowlist", "living", "--index-allowlist", "moves"} // other tests use the source, too
 	put(0, 300, 0)
 	for _, index := range []string{"living", "moves"} {
 		call(t, source, "PUT", "/"+index+"/_doc/0", map[string]any{"v": 0})

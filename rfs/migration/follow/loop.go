@@ -27,8 +27,8 @@ type Loop struct {
 	Every time.Duration // between the starts of two rounds; a round that takes longer is followed by the next one immediately
 	// Early starts the first round immediately, and a round after a cut-over that has returned.
 	Early bool
-	// Retries repeats failed rounds and cut-overs, with a back-off. Otherwise the first failure ends the loop, unless a round failed because
-	// a cluster or the repository did not answer, or because its snapshot failed: that is repeated in any case.
+	// Retries repeats failed rounds and cut-overs, with a back-off. Otherwise the first failure ends the loop, unless a cluster or the
+	// repository did not answer, or the snapshot of a round failed: that is repeated in any case.
 	Retries bool
 	// Round starts the round that is due, or continues it, and reports whether it has arrived; with an error parts of it failed.
 	Round func(ctx context.Context) (arrived bool, err error)
@@ -57,6 +57,9 @@ const lookEvery = 2 * time.Second
 
 // recordWithin limits the time for recording a failure.
 const recordWithin = 10 * time.Second
+
+// inOutage is the longest pause while writes to the source are blocked.
+const inOutage = 5 * time.Second
 
 // failures is the back-off after consecutive failed rounds and cut-overs.
 var failures = retry.Policy{First: 5 * time.Second, Max: 5 * time.Minute}
@@ -90,7 +93,7 @@ func (l *Loop) run(ctx, led context.Context) error {
 		case err == nil:
 			failed = 0
 		case held: // it continues when the operator wants work again
-		case !l.Retries && (now.cutOver || !passing(err)):
+		case !l.Retries && !passing(err):
 			if !now.cutOver && !errors.Is(err, fault.ErrConfig) && !errors.Is(err, cms.ErrStoreGone) {
 				l.record(led, now.round, err)
 			}
@@ -98,18 +101,21 @@ func (l *Loop) run(ctx, led context.Context) error {
 		default:
 			failed++
 			pause := failures.Pause(failed)
+			if is, err := l.look(led); err == nil {
+				now = is // a round that was started, or blocks on the source that stay until the next try
+			}
+			if now.outage {
+				pause = min(pause, inOutage)
+			}
 			read := l.Clock.Read()
 			again = backOff{read.Mono + pause, read.Wall.Add(pause)}
-			if is, err := l.look(led); err == nil {
-				now.round = is.round // which was started meanwhile
-			}
 			l.Log.Warn("the round or the cut-over has not ended", "round", now.round, "reason", fault.Text(err), "next_try_in", pause.Round(time.Second))
 			l.record(led, now.round, err)
 		}
 	}
 }
 
-// passing reports whether the cause of a failed round may pass without an operator.
+// passing reports whether the cause of a failure may pass without an operator.
 func passing(err error) bool {
 	var failed *phase.PhaseFailed
 	return errors.Is(err, fault.ErrUnavailable) || errors.As(err, &failed) && failed.Renewed

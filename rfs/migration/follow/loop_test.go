@@ -204,6 +204,39 @@ func TestLoop_RepeatsARoundWithoutAnAnswer(t *testing.T) {
 	})
 }
 
+// TestLoop_RemovesBlocksWhenTheSourceAnswers: a cut-over that returns and cannot remove its blocks is tried again soon, and the following
+// continues.
+func TestLoop_RemovesBlocksWhenTheSourceAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newForeground(t)
+		_ = f.runs(t, 10*time.Second) // a first round
+		cutovers := session.CutoversOf(f.root())
+		if _, err := cutovers.Order(t.Context(), session.CutoverOptions{MaxOutage: 1000}, "ann"); err != nil {
+			t.Fatal(err)
+		}
+		tries := 0
+		f.CutOver = func(ctx context.Context) (bool, error) {
+			tries++
+			is, _, err := cutovers.Read(ctx)
+			if err != nil {
+				return false, err
+			}
+			to := session.CutoverReturning
+			if time.Since(f.start) > 20*time.Minute {
+				to = session.CutoverReturned
+			}
+			if is, err = cutovers.Move(ctx, is, func(c *session.Cutover, _ int64) { c.State = to }); err != nil || to == session.CutoverReturned {
+				f.note(fmt.Sprint("cut-over ", is.State))
+				return false, err
+			}
+			return false, fmt.Errorf("write blocks of the cut-over stay on the source: %w", fault.ErrUnavailable)
+		}
+		if err := f.runs(t, 30*time.Minute); !errors.Is(err, context.DeadlineExceeded) || tries < 100 || !slices.ContainsFunc(f.notes, func(s string) bool { return strings.HasSuffix(s, "cut-over RETURNED") }) {
+			t.Errorf("%v after %d tries: %q", err, tries, f.notes)
+		}
+	})
+}
+
 // TestLoop_RepeatsAFailedSnapshot, and ends with the failure of another phase.
 func TestLoop_RepeatsAFailedSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
