@@ -55,7 +55,7 @@ type backOff struct {
 // lookEvery is the interval at which a loop checks for orders and for a due round.
 const lookEvery = 2 * time.Second
 
-// recordWithin limits the time for recording a failure.
+// recordWithin limits the time for reading and for recording what a failure has left.
 const recordWithin = 10 * time.Second
 
 // inOutage is the longest pause while writes to the source are blocked.
@@ -101,9 +101,7 @@ func (l *Loop) run(ctx, led context.Context) error {
 		default:
 			failed++
 			pause := failures.Pause(failed)
-			if is, err := l.look(led); err == nil {
-				now = is // a round that was started, or blocks on the source that stay until the next try
-			}
+			now = l.lookAgain(led, now)
 			if now.outage {
 				pause = min(pause, inOutage)
 			}
@@ -113,6 +111,18 @@ func (l *Loop) run(ctx, led context.Context) error {
 			l.record(led, now.round, err)
 		}
 	}
+}
+
+// lookAgain returns the pending tasks after a failure: a round that was started, or blocks on the source that stay until the next try. It
+// returns was if the store does not answer soon.
+func (l *Loop) lookAgain(ctx context.Context, was due) due {
+	ctx, cancel := context.WithTimeout(ctx, recordWithin)
+	defer cancel()
+	is, err := l.look(ctx)
+	if err != nil {
+		return was
+	}
+	return is
 }
 
 // passing reports whether the cause of a failure may pass without an operator.
