@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
 // step is the row of the state machine that is due, with the record of its phase.
@@ -158,7 +159,7 @@ func (s *Session) plan(ctx context.Context) (*plan.Plan, error) {
 	}
 	p, err := s.Plan(ctx, name)
 	if err != nil {
-		return nil, err
+		return nil, s.withoutSnapshot(ctx, err)
 	}
 	if uuid != "" && p.UUID != "" && p.UUID != uuid {
 		return nil, fmt.Errorf("the repository holds a snapshot %s with the UUID %s, the one this session created has %s; check that --repo-uri and the source's repository name the same place: %w",
@@ -178,6 +179,19 @@ func (s *Session) plan(ctx context.Context) (*plan.Plan, error) {
 	}
 	s.planned = p
 	return p, nil
+}
+
+// withoutSnapshot adds to the error of a plan what to do if the snapshot that the session was started with is gone from the repository.
+func (s *Session) withoutSnapshot(ctx context.Context, err error) error {
+	var missing *snapshot.NotFound
+	if !errors.As(err, &missing) {
+		return err
+	}
+	started, rerr := session.IdentityOf(s.Coordinator).Read(ctx)
+	if rerr != nil || started[snapshotKey] == "" {
+		return err
+	}
+	return fmt.Errorf("%w: the session was started with it, and cannot continue without it: remove the indices of the session from the target (rfsctl undo), and start a new one (--session-name)", err)
 }
 
 // Planned returns the plan of this process; nil before it is made.

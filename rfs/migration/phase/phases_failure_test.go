@@ -9,13 +9,16 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/live"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
 	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
@@ -239,6 +242,39 @@ func TestSession_ASnapshotBeforeTheFormerOne(t *testing.T) {
 		}
 		if p, err := run(2, true); p.State != session.PhaseCompleted || !strings.Contains(string(p.Body), "rfs-s-2") {
 			t.Errorf("%+v, %v", p, err)
+		}
+	})
+}
+
+// TestSession_ItsSnapshotIsGone: a session that was started with a snapshot names the way on when the repository has lost it, and one that
+// was not started names the snapshots that exist.
+func TestSession_ItsSnapshotIsGone(t *testing.T) {
+	inPhases(t, func(t *testing.T, m *migrationtest.Memory, x *migrationtest.Outside) {
+		gone := func(context.Context, string) (*plan.Plan, error) {
+			_, err := new(snapshot.Catalog).Find("rfs-s")
+			return nil, err
+		}
+		run := func(number int, read func(context.Context, string) (*plan.Plan, error)) error {
+			s := process(t, m, x, number, &migrationtest.Life{})
+			s.Plan = read
+			if err := s.Join(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			return s.Through(t.Context(), &retry.Outage{Now: func() time.Duration { return 0 }})
+		}
+		const remedy = "cannot continue without it"
+		if err := run(1, gone); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), `no snapshot "rfs-s"`) || strings.Contains(err.Error(), remedy) {
+			t.Errorf("before a plan: %v", err)
+		}
+		if err := run(2, func(context.Context, string) (*plan.Plan, error) {
+			p := threeIndices()
+			p.Identity = "identity"
+			return p, nil
+		}); err != nil {
+			t.Error(err)
+		}
+		if err := run(3, gone); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), `no snapshot "rfs-s"`) || !strings.Contains(err.Error(), remedy) || !strings.Contains(err.Error(), "rfsctl undo") {
+			t.Errorf("after a plan: %v", err)
 		}
 	})
 }

@@ -207,11 +207,20 @@ func (c *Catalog) names() string {
 	return strings.Join(names, ", ")
 }
 
+// NotFound is the error for a snapshot that the repository does not hold; it is a fault.ErrConfig.
+type NotFound struct{ text string }
+
+// Error names the snapshot, and snapshots that the repository holds.
+func (e *NotFound) Error() string { return e.text }
+
+// Unwrap returns the category.
+func (e *NotFound) Unwrap() error { return fault.ErrConfig }
+
 // Find returns the newest entry of a name: a name may be used again after a deletion.
-// Errors: fault.ErrConfig listing what exists.
+// It returns a *NotFound if there is none.
 func (c *Catalog) Find(name string) (Ref, error) {
 	if place, ok := c.newest[name]; ok {
 		return c.Snapshots[place], nil
 	}
-	return Ref{}, fmt.Errorf("no snapshot %q in the repository, which holds %s (%s): %w", name, c.names(), c.blob, fault.ErrConfig)
+	return Ref{}, &NotFound{fmt.Sprintf("no snapshot %q in the repository, which holds %s (%s)", name, c.names(), c.blob)}
 }
