@@ -217,7 +217,7 @@ func (e *NotFound) Error() string { return e.text }
 func (e *NotFound) Unwrap() error { return fault.ErrConfig }
 
 // Find returns the newest entry of a name: a name may be used again after a deletion.
-// It returns a *NotFound if there is none.
+// It returns a *NotFound for an unknown name.
 func (c *Catalog) Find(name string) (Ref, error) {
 	if place, ok := c.newest[name]; ok {
 		return c.Snapshots[place], nil
