@@ -191,7 +191,7 @@ func (s *Session) withoutSnapshot(ctx context.Context, err error) error {
 	if rerr != nil || started[snapshotKey] == "" {
 		return err
 	}
-	return fmt.Errorf("%w: the session was started with it, and cannot continue without it: remove the indices of the session from the target (rfsctl undo), and start a new one (--session-name)", err)
+	return fmt.Errorf("%w: the session was started with it: check that the repository is the same; if the snapshot was deleted, the session cannot continue: remove its indices from the target (rfsctl undo), and start a new one (--session-name)", err)
 }
 
 // Planned returns the plan of this process; nil before it is made.

@@ -262,7 +262,7 @@ func TestSession_ItsSnapshotIsGone(t *testing.T) {
 			}
 			return s.Through(t.Context(), &retry.Outage{Now: func() time.Duration { return 0 }})
 		}
-		const remedy = "cannot continue without it"
+		const remedy = "the session cannot continue"
 		if err := run(1, gone); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), `no snapshot "rfs-s"`) || strings.Contains(err.Error(), remedy) {
 			t.Errorf("before a plan: %v", err)
 		}
