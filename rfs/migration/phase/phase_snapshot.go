@@ -67,7 +67,7 @@ func (o SnapshotOptions) number(name string) int {
 	return 0
 }
 
-// Names reports whether the session gives a snapshot that it creates this name.
+// Names reports whether a snapshot that the session creates can have this name.
 func (o SnapshotOptions) Names(name string) bool { return o.number(name) > 0 }
 
 func (o SnapshotOptions) poll() time.Duration {
@@ -283,9 +283,39 @@ func (s *Session) endSnapshot(ctx context.Context, lease *session.PhaseLease, wh
 	return errEnded
 }
 
+// retrySnapshot reopens the failed phase, once, if --retry-snapshot was given.
+func (s *Session) retrySnapshot(ctx context.Context) error {
+	if !s.Snapshot.Retry {
+		return nil
+	}
+	return s.reopenSnapshot(ctx, "--retry-snapshot", func(r SnapshotRecord) string {
+		if s.Snapshot.number(r.Name) > 1 {
+			return ""
+		}
+		return s.Snapshot.wanted()
+	})
+}
+
 // renewSnapshot reopens the failed phase with the next name of a snapshot, if the options permit that.
 func (s *Session) renewSnapshot(ctx context.Context) error {
-	if !s.Snapshot.Derived || !s.Snapshot.Retry && !s.Snapshot.Renews || !s.Phases.Has(PhaseSnapshot) {
+	if !s.Snapshot.Retry && !s.Snapshot.Renews {
+		return nil
+	}
+	return s.reopenSnapshot(ctx, "run again", func(r SnapshotRecord) string {
+		n := s.Snapshot.number(r.Name)
+		if n == 0 {
+			return s.Snapshot.wanted()
+		}
+		if s.Snapshot.Renews {
+			s.deleteFailed(ctx, r)
+		}
+		return fmt.Sprintf("%s-%d", s.Snapshot.Name, n+1)
+	})
+}
+
+// reopenSnapshot reopens the phase, if it failed, with the name that next returns for its record; "" leaves it as it is.
+func (s *Session) reopenSnapshot(ctx context.Context, operator string, next func(SnapshotRecord) string) error {
+	if !s.Snapshot.Derived || !s.Phases.Has(PhaseSnapshot) {
 		return nil
 	}
 	p, err := session.PhasesOf(s.Coordinator).Read(ctx, session.SnapshotPhase)
@@ -296,14 +326,11 @@ func (s *Session) renewSnapshot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	next := s.Snapshot.wanted()
-	if n := s.Snapshot.number(r.Name); n > 0 {
-		next = fmt.Sprintf("%s-%d", s.Snapshot.Name, n+1)
-		if s.Snapshot.Renews {
-			s.deleteFailed(ctx, r)
-		}
+	name := next(r)
+	if name == "" {
+		return nil
 	}
-	_, err = session.PhasesOf(s.Coordinator).Reopen(ctx, session.SnapshotPhase, "run again", SnapshotRecord{Name: next, Repository: s.Snapshot.Repository}.encode())
+	_, err = session.PhasesOf(s.Coordinator).Reopen(ctx, session.SnapshotPhase, operator, SnapshotRecord{Name: name, Repository: s.Snapshot.Repository}.encode())
 	return err
 }
 
@@ -322,21 +349,4 @@ func (s *Session) deleteFailed(ctx context.Context, r SnapshotRecord) {
 	if err != nil {
 		s.Log.WarnContext(ctx, "a failed snapshot of this session stays on the source: delete it by hand", "snapshot", r.Name, "repository", r.Repository, "error", err)
 	}
-}
-
-// retrySnapshot reopens the failed phase with a new snapshot name if --retry-snapshot was given.
-func (s *Session) retrySnapshot(ctx context.Context) error {
-	if !s.Snapshot.Retry || !s.Phases.Has(PhaseSnapshot) {
-		return nil
-	}
-	p, err := session.PhasesOf(s.Coordinator).Read(ctx, session.SnapshotPhase)
-	if err != nil || p.State != session.PhaseFailed {
-		return err
-	}
-	r, err := DecodeSnapshot(p.Body)
-	if err != nil || s.Snapshot.number(r.Name) > 1 {
-		return err
-	}
-	_, err = session.PhasesOf(s.Coordinator).Reopen(ctx, session.SnapshotPhase, "--retry-snapshot", SnapshotRecord{Name: s.Snapshot.wanted(), Repository: s.Snapshot.Repository}.encode())
-	return err
 }
