@@ -35,12 +35,3 @@ func Entries(ctx context.Context, kept *cms.Coordinator) ([]plan.Entry, error) {
 	}
 	return all, nil
 }
-
-// entryTargets returns the target indices of an entry; none if the metadata of its index is damaged.
-func entryTargets(e session.IndexEntry) ([]string, error) {
-	entry, err := plan.DecodeEntry(e.Name, e.Body)
-	if err != nil || entry.Unread {
-		return nil, err
-	}
-	return entry.Naming.Targets(), nil
-}

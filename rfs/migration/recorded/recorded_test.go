@@ -3,28 +3,21 @@ package recorded_test
 import (
 	"errors"
 	"maps"
-	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/recorded"
+	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
 // state returns the state of a session with indices of these bodies by name.
 func state(t *testing.T, bodies map[string]string) *cms.Coordinator {
 	t.Helper()
-	store, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
-	c := cms.New(cms.Config{Store: store, Creator: "test"})
+	c := cms.New(cms.Config{Store: migrationtest.NewMemory(), Creator: "test"})
 	for name, body := range bodies {
 		if _, err := session.EntriesOf(c).Create(t.Context(), session.IndexEntry{Name: name, Shards: 2, Body: []byte(body)}); err != nil {
 			t.Fatal(err)

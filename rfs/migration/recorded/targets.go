@@ -7,6 +7,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
 // Targets returns the target indices of a session. Targets that rules, files or messages name are not in the entries; they are
@@ -23,11 +24,14 @@ func Targets(ctx context.Context, kept *cms.Coordinator) (map[string]bool, error
 			return nil, fmt.Errorf("state of the session: %w", err)
 		}
 		planned = true
-		names, err := entryTargets(e)
+		entry, err := plan.DecodeEntry(e.Name, e.Body)
 		if err != nil {
 			return nil, err
 		}
-		for _, name := range names {
+		if entry.Unread { // the metadata of its index is damaged
+			continue
+		}
+		for _, name := range entry.Naming.Targets() {
 			all[name] = true
 		}
 	}
