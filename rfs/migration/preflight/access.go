@@ -103,12 +103,10 @@ func Check(ctx context.Context, c rest.API, v target.Version, n Needs, only Sect
 		}
 	}
 	if n.Keep != nil && (only.Has(Access) || only.Has(Limits)) {
-		may, agree := kept(ctx, n)
-		if only.Has(Access) {
-			add(Access, may)
-		}
-		if only.Has(Limits) {
-			add(Limits, agree...)
+		for _, x := range kept(ctx, n) {
+			if only.Has(x.Section) {
+				all = append(all, x)
+			}
 		}
 	}
 	return all
@@ -231,17 +229,18 @@ func mayKeep(ctx context.Context, c rest.API, n Needs) []Finding {
 const keepWork = "keep the state of the work"
 
 // kept reports whether a bucket or a file can keep the state of the work, and whether its clock agrees with this machine's.
-func kept(ctx context.Context, n Needs) (may Finding, agree []Finding) {
+func kept(ctx context.Context, n Needs) []Checked {
 	before := n.Now()
 	at, unsure, err := n.Keep(ctx)
 	if err != nil {
-		return Finding{"may " + keepWork, Bad, fault.Text(err), ""}, nil
+		return []Checked{{Access, Finding{"may " + keepWork, Bad, fault.Text(err), ""}}}
 	}
+	all := []Checked{{Access, Finding{"may " + keepWork, Good, "", ""}}}
 	if !at.IsZero() {
 		half := n.Now().Sub(before) / 2
-		agree = append(agree, n.agreed(before.Add(half), at, unsure+half))
+		all = append(all, Checked{Limits, n.agreed(before.Add(half), at, unsure+half)})
 	}
-	return Finding{"may " + keepWork, Good, "", ""}, agree
+	return all
 }
 
 // permitted sends probes. They have no effect, because none of them can succeed.
