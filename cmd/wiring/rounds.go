@@ -57,7 +57,7 @@ func (o Options) Round(x follow.Round) (Options, error) {
 	if err := o.canFollow(); err != nil {
 		return o, err
 	}
-	o.Session, o.follow, o.Snapshot, o.round = x.Session, x.Follow, x.Snapshot, x
+	o.follow, o.Snapshot, o.round = x.Follow, x.Snapshot, x
 	switch {
 	case x.Snapshot != "":
 		o.origin.derived = false
@@ -68,7 +68,7 @@ func (o Options) Round(x follow.Round) (Options, error) {
 	if x.Number == 0 {
 		return o, nil
 	}
-	o.first = &first
+	o.first, o.Session = &first, x.Session
 	suffix := strings.TrimPrefix(o.Session, first.SessionOrDefault()) // -round-1
 	if o.coordinatorFile != "" {
 		o.coordinatorFile = follow.NameOf(o.coordinatorFile, x.Number)
