@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
@@ -24,48 +25,29 @@ type Tuned struct {
 
 func tunedID(target string) string { return kindTuned + ":" + cms.NameKey(target) }
 
-// Note records settings before they are changed, and returns the record in effect, which is the first one of an index; created is false if
-// it existed already.
-func (s Tunings) Note(ctx context.Context, t Tuned) (recorded Tuned, created bool, err error) {
-	raw, err := json.Marshal(t)
-	if err != nil {
-		return t, false, fmt.Errorf("record of tuned index %s: %w", t.Target, err)
-	}
-	created, err = s.leases.Create(ctx, cms.Record{ID: tunedID(t.Target), Kind: kindTuned, Body: raw})
-	if created || err != nil {
-		return t, created, err
-	}
-	r, err := s.leases.Record(ctx, tunedID(t.Target))
-	if err != nil {
-		return t, false, err
-	}
-	recorded, err = decodeTuned(r)
-	return recorded, false, err
-}
-
-// Extend adds further settings of an index to its record before they are changed. Recorded settings are kept.
-func (s Tunings) Extend(ctx context.Context, t Tuned) error {
-	if _, created, err := s.Note(ctx, t); created || err != nil {
-		return err
-	}
+// Note records settings of an index before they are changed, and reports whether it added any: recorded values are kept. It replaces the
+// record of a deleted index of the same name.
+func (s Tunings) Note(ctx context.Context, t Tuned) (added bool, err error) {
 	var failed error
-	_, err := s.leases.Update(ctx, tunedID(t.Target), kindTuned, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) {
-		is := t
+	_, err = s.leases.Update(ctx, tunedID(t.Target), kindTuned, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) {
+		is := Tuned{Target: t.Target, UUID: t.UUID, Was: map[string]*string{}, Set: map[string]string{}}
 		if len(r.Body) > 0 {
-			if is, failed = decodeTuned(r); failed != nil {
+			var recorded Tuned
+			if recorded, failed = decodeTuned(r); failed != nil {
 				return r, cms.Lost
 			}
-		}
-		if is.UUID != t.UUID { // of a deleted index
-			is = t
-		}
-		changed := len(r.Body) == 0 || is.UUID != t.UUID
-		for key, v := range t.Set {
-			if _, there := is.Set[key]; !there {
-				is.Set[key], is.Was[key], changed = v, t.Was[key], true
+			if recorded.UUID == t.UUID {
+				maps.Copy(is.Was, recorded.Was)
+				maps.Copy(is.Set, recorded.Set)
 			}
 		}
-		if !changed {
+		added = false
+		for key, v := range t.Set {
+			if _, there := is.Set[key]; !there {
+				is.Set[key], is.Was[key], added = v, t.Was[key], true
+			}
+		}
+		if !added {
 			return r, cms.Already
 		}
 		if r.Body, failed = json.Marshal(is); failed != nil {
@@ -74,9 +56,9 @@ func (s Tunings) Extend(ctx context.Context, t Tuned) error {
 		return r, cms.Applied
 	})
 	if err = errors.Join(err, failed); err != nil {
-		return fmt.Errorf("record of tuned index %s: %w", t.Target, err)
+		return false, fmt.Errorf("record of tuned index %s: %w", t.Target, err)
 	}
-	return nil
+	return added, nil
 }
 
 func decodeTuned(r cms.Record) (t Tuned, err error) {

@@ -23,8 +23,7 @@ import (
 
 // Records stores the former settings; session.Tunings is one.
 type Records interface {
-	Note(ctx context.Context, t session.Tuned) (recorded session.Tuned, created bool, err error)
-	Extend(ctx context.Context, t session.Tuned) error
+	Note(ctx context.Context, t session.Tuned) (added bool, err error)
 	All(ctx context.Context) iter.Seq2[session.Tuned, error]
 	Forget(ctx context.Context, target string) error
 }
@@ -82,8 +81,8 @@ func (w Scope) settings() map[string]string {
 }
 
 // Tune changes the settings of target indices that this migration has created. It first records the former
-// settings, so that any process can restore them. If an earlier call has recorded an index, Tune sets the recorded settings, so that
-// it is idempotent. It returns fault.ErrConfig if the target does not permit the change.
+// settings, so that any process can restore them. It is idempotent: values that an earlier call has recorded are kept. It returns
+// fault.ErrConfig if the target does not permit the change.
 func (t *Tuner) Tune(ctx context.Context, targets []string, scope Scope) error {
 	for _, target := range targets {
 		uuid, now, ours, err := t.settings(ctx, target)
@@ -94,28 +93,12 @@ func (t *Tuner) Tune(ctx context.Context, targets []string, scope Scope) error {
 			t.Log.WarnContext(ctx, "settings stay as they are: the index does not carry the mark of this session", "index", target)
 			continue
 		}
-		is := session.Tuned{Target: target, UUID: uuid, Was: map[string]*string{}, Set: scope.settings()}
-		for key := range is.Set {
-			is.Was[key] = nil
-			if v, set := now[key]; set {
-				is.Was[key] = &v
-			}
-		}
-		is, created, err := t.Records.Note(ctx, is)
+		noted, err := t.change(ctx, target, uuid, now, scope.settings())
 		if err != nil {
 			return fmt.Errorf("tune %s: %w", target, err)
 		}
-		set := map[string]*string{}
-		for key, v := range is.Set {
-			if tuned[key] == v { // records are untrusted: they set no other values
-				set[key] = &v
-			}
-		}
-		if err := t.put(ctx, target, set); err != nil {
-			return fmt.Errorf("tune %s: %w", target, err)
-		}
-		if created {
-			t.Log.InfoContext(ctx, "settings tuned", "index", target, "settings", is.Set)
+		if noted {
+			t.Log.InfoContext(ctx, "settings tuned", "index", target, "settings", scope.settings())
 		}
 	}
 	return nil
@@ -186,23 +169,27 @@ func (t *Tuner) Remember(ctx context.Context, targets []string) error {
 			t.Log.WarnContext(ctx, "the index does not carry the mark of this session, so that its settings stay: a request that is delayed for longer than its index.gc_deletes (60 s by default) may bring back a deleted document", "index", target)
 			continue
 		}
-		if err := t.change(ctx, target, uuid, gcDeletes, now, remembered); err != nil {
+		if _, err := t.change(ctx, target, uuid, now, map[string]string{gcDeletes: remembered}); err != nil {
 			return fmt.Errorf("tune %s: %w", target, err)
 		}
 	}
 	return nil
 }
 
-// change records the former value of a setting of an index, and then sets it.
-func (t *Tuner) change(ctx context.Context, index, uuid, key string, now map[string]string, value string) error {
-	is := session.Tuned{Target: index, UUID: uuid, Was: map[string]*string{key: nil}, Set: map[string]string{key: value}}
-	if v, set := now[key]; set {
-		is.Was[key] = &v
+// change records the former values of settings of an index, and then sets them. It reports whether some had not been recorded before.
+func (t *Tuner) change(ctx context.Context, index, uuid string, now, set map[string]string) (noted bool, err error) {
+	is := session.Tuned{Target: index, UUID: uuid, Was: map[string]*string{}, Set: set}
+	values := map[string]*string{}
+	for key, value := range set {
+		values[key] = &value
+		if v, has := now[key]; has {
+			is.Was[key] = &v
+		}
 	}
-	if err := t.Records.Extend(ctx, is); err != nil {
-		return err
+	if noted, err = t.Records.Note(ctx, is); err != nil {
+		return false, err
 	}
-	return t.put(ctx, index, map[string]*string{key: &value})
+	return noted, t.put(ctx, index, values)
 }
 
 // maxNames limits the names in one path, in bytes: servers accept request lines of 4096 bytes.
@@ -210,7 +197,7 @@ const maxNames = 2000
 
 // harden sets the durability of one index; now are its current settings.
 func (t *Tuner) harden(ctx context.Context, index string, now map[string]string) error {
-	if err := t.change(ctx, index, now["index.uuid"], durability, now, hardened); err != nil {
+	if _, err := t.change(ctx, index, now["index.uuid"], now, map[string]string{durability: hardened}); err != nil {
 		return fmt.Errorf("index %s acknowledges documents before they are on disk (%s: async), so that it loses some when a node dies, and this cannot be changed for the duration of the documents: %w", index, durability, err)
 	}
 	t.Log.InfoContext(ctx, "settings tuned", "index", index, "settings", map[string]string{durability: hardened})

@@ -184,6 +184,36 @@ func TestTuner_Remember(t *testing.T) {
 	}
 }
 
+// TestTuner_AnIndexThatWasMadeAnew: its settings are recorded in place of the former index's, and get their values back.
+func TestTuner_AnIndexThatWasMadeAnew(t *testing.T) {
+	for name, change := range map[string]func(tn *Tuner) error{
+		"tuned":    func(tn *Tuner) error { return tn.Tune(t.Context(), []string{"a"}, All) },
+		"follows":  func(tn *Tuner) error { return tn.Remember(t.Context(), []string{"a"}) },
+		"hardened": func(tn *Tuner) error { return tn.Harden(t.Context(), []string{"a"}) },
+	} {
+		for _, set := range []map[string]string{{"index.gc_deletes": "1441m"}, {"index.number_of_replicas": "0", "index.refresh_interval": "-1", "index.translog.durability": "ReQuest"}} {
+			own := map[string]string{"index.uuid": "new", "index.number_of_replicas": "3", "index.translog.durability": "async"}
+			f := &fakeTarget{indices: map[string]map[string]string{"a": maps.Clone(own)}}
+			tn := tuner(t, f)
+			if _, err := tn.Records.Note(t.Context(), session.Tuned{Target: "a", UUID: "former", Set: set}); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if err := change(tn); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if maps.Equal(f.indices["a"], own) {
+				t.Errorf("%s after %v: nothing was changed", name, set)
+			}
+			done, err := tn.Restore(t.Context())
+			if err != nil || len(done) != 1 || !maps.Equal(f.indices["a"], own) {
+				t.Errorf("%s after %v: restored %+v to %v, %v", name, set, done, f.indices["a"], err)
+			}
+		}
+	}
+}
+
 // TestRecordsOfOthersRestoreNothingElse: the records lie in the control index, which is input. Only the settings that a Tuner
 // changes are restored, and only where they are still as it sets them.
 func TestRecordsOfOthersRestoreNothingElse(t *testing.T) {
@@ -192,7 +222,7 @@ func TestRecordsOfOthersRestoreNothingElse(t *testing.T) {
 		"a": {"index.uuid": "ua", "index.number_of_replicas": "1", "index.refresh_interval": "-1"},
 	}}
 	tn := tuner(t, f)
-	_, _, err := tn.Records.Note(t.Context(), session.Tuned{
+	_, err := tn.Records.Note(t.Context(), session.Tuned{
 		Target: "a", UUID: "ua",
 		Set: map[string]string{"index.default_pipeline": "", "index.uuid": "ua", "index.number_of_replicas": "1", "index.refresh_interval": "-1"},
 		Was: map[string]*string{"index.default_pipeline": text("p"), "index.uuid": text("x"), "index.number_of_replicas": text("0"), "index.refresh_interval": text("5s")},
@@ -224,13 +254,13 @@ func TestTuner_IndicesWithoutTheMarkStayAsTheyAre(t *testing.T) {
 	async := "async"
 	for name, value := range map[string]string{"c": "request", "d": "REQUEST"} {
 		f.indices[name], f.theirs[name] = map[string]string{"index.uuid": "u" + name, "index.translog.durability": value}, true
-		if err := tn.Records.Extend(t.Context(), session.Tuned{Target: name, UUID: "u" + name, Set: map[string]string{"index.translog.durability": value},
+		if _, err := tn.Records.Note(t.Context(), session.Tuned{Target: name, UUID: "u" + name, Set: map[string]string{"index.translog.durability": value},
 			Was: map[string]*string{"index.translog.durability": &async}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for name, was := range map[string]*string{"a": &one, "b": &words} {
-		_, _, err := tn.Records.Note(t.Context(), session.Tuned{
+		_, err := tn.Records.Note(t.Context(), session.Tuned{
 			Target: name, UUID: "u" + name, Set: map[string]string{"index.refresh_interval": "-1"}, Was: map[string]*string{"index.refresh_interval": was},
 		})
 		if err != nil {
@@ -258,16 +288,19 @@ func TestTuner_IndicesWithoutTheMarkStayAsTheyAre(t *testing.T) {
 	}
 }
 
-// TestRefreshesAreOffWithoutATouchOnReplicas: a later, larger scope changes nothing that was not recorded before.
-func TestRefreshesAreOffWithoutATouchOnReplicas(t *testing.T) {
+// TestTuner_ALargerScopeLater: each scope changes its settings, and all of them get their first values back.
+func TestTuner_ALargerScopeLater(t *testing.T) {
 	f := &fakeTarget{indices: map[string]map[string]string{"a": {"index.uuid": "ua", "index.number_of_replicas": "2", "index.refresh_interval": "30s"}}}
 	tn := tuner(t, f)
-	for _, scope := range []Scope{Refreshes, All} {
-		if err := tn.Tune(t.Context(), []string{"a"}, scope); err != nil {
+	for _, x := range []struct {
+		scope    Scope
+		replicas string
+	}{{Refreshes, "2"}, {All, "0"}, {Refreshes, "0"}} {
+		if err := tn.Tune(t.Context(), []string{"a"}, x.scope); err != nil {
 			t.Fatal(err)
 		}
-		if x := f.indices["a"]; x["index.number_of_replicas"] != "2" || x["index.refresh_interval"] != "-1" {
-			t.Errorf("scope %d: %v", scope, x)
+		if is := f.indices["a"]; is["index.number_of_replicas"] != x.replicas || is["index.refresh_interval"] != "-1" {
+			t.Errorf("scope %d: %v", x.scope, is)
 		}
 	}
 	if _, err := tn.Restore(t.Context()); err != nil {
