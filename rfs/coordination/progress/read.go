@@ -41,7 +41,7 @@ func (r *Reading) Sum() (*Migration, []cms.Item) {
 	x.conclude(r.Redrives())
 	x.phases()
 	if x.m.Rounds = following(r.Rounds); x.m.Rounds != nil {
-		if lag, ok := r.Rounds.Lag(r.At); ok {
+		if lag, ok := r.Rounds.Lag(r.At); ok && !r.Undone {
 			seconds := lag.Seconds()
 			x.m.Lag = &seconds
 		}

@@ -24,14 +24,19 @@ func TestReading_SumHasTimesOfRFC3339(t *testing.T) {
 	if string(b) != want {
 		t.Errorf("%s\nwant %s", b, want)
 	}
-	m, _ := (&progress.Reading{At: time.UnixMilli(9_000), Rounds: session.Followed{FailedBefore: 2, Rounds: []session.Round{
+	reading := &progress.Reading{At: time.UnixMilli(9_000), Rounds: session.Followed{FailedBefore: 2, Rounds: []session.Round{
 		{Number: 3, Started: 1_000, Arrived: 3_000, Account: session.Account{Failed: 1}}, {Number: 4, Started: math.MinInt64},
-	}}}).Sum()
+	}}}
+	m, _ := reading.Sum()
 	b, err = json.Marshal(m.Rounds)
 	const rounds = `{"rounds":[{"number":3,"snapshot":"","started":"1970-01-01T00:00:01Z","arrived":"1970-01-01T00:00:03Z",` +
 		`"inserted":0,"updated":0,"deleted":0,"unchanged":0,"failed":1,"bytes":0},` +
 		`{"number":4,"snapshot":"","started":"1970-01-01T00:00:00Z","inserted":0,"updated":0,"deleted":0,"unchanged":0,"failed":0,"bytes":0}],"failed":3}`
 	if err != nil || string(b) != rounds || *m.Lag != 8 {
 		t.Errorf("%v, lag %v: %s\nwant %s", err, *m.Lag, b, rounds)
+	}
+	reading.Undone = true
+	if m, _ := reading.Sum(); m.Lag != nil {
+		t.Errorf("after an undo the target lags %v s", *m.Lag)
 	}
 }
