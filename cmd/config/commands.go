@@ -145,6 +145,8 @@ func (f *Follow) Check() error {
 		return Usage("--snapshot-name names one snapshot: give --once, or --source-host without --snapshot-name, so that each round makes a snapshot")
 	case r.Once && r.Finish:
 		return Usage("--once and --finish exclude each other")
+	case r.Over && r.Finish:
+		return Usage("--start-over and --finish exclude each other")
 	}
 	if err := m.check(r.Finish || m.named()); err != nil {
 		return err

@@ -38,7 +38,7 @@ var guides = map[string]guide{
 		},
 	},
 	"rfsd follow": {
-		options: slices.Concat(sourceOptions, targetOptions, strings.Fields("session-name once every block-source-writes delete-indices stop-following finish output")),
+		options: slices.Concat(sourceOptions, targetOptions, strings.Fields("session-name once every block-source-writes delete-indices stop-following start-over finish output")),
 		examples: []Example{
 			{"bring the changes every 15 minutes", "rfsd follow --repo-uri s3://backups/es --source-host https://source:9200 --target-host https://target:9200 --session-name live --every 15m"},
 			{"bring the changes up to a snapshot that another tool made", "rfsd follow --once --repo-uri /backups/es --snapshot-name nightly-2 --target-host https://target:9200 --session-name live"},
@@ -162,6 +162,7 @@ var brief = map[string][2]string{
 	"no-wait":                  {"", "do not wait for the end"},
 	"node":                     {"HOST:PORT", "ask this node"},
 	"node-name":                {"NAME", "name of this node (default: the host's)"},
+	"start-over":               {"", "send all again if the last round's snapshot is gone"},
 	"once":                     {"", "run one round, then exit"},
 	"only":                     {"SECTIONS", "changes, sizes, access, versions, disks, limits (default: all)"},
 	"output":                   {"FORM", "text or json"},

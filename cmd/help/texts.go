@@ -34,7 +34,7 @@ With --once and --snapshot-name, one snapshot of the repository is the next roun
 --source-host each round makes a snapshot; without --once a round starts --every 15m. Interrupted
 or killed, the same command continues where it stopped. A snapshot that has arrived is not sent
 again. Keep the last snapshot that has arrived until the next one has: both are read to find what
-changed.
+changed. If it was deleted, --start-over replaces what the session created by the next snapshot.
 
 New indices are created, and new fields are added to mappings. Indices that vanished from the
 source stay. While it follows, the target remembers the versions of deleted documents for a day

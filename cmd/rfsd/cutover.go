@@ -140,7 +140,7 @@ func (r rounds) further(ctx context.Context, group []string) (cutover.Round, err
 	}
 	before, started := all.Last()
 	for {
-		x, _, err := r.next(ctx, group)
+		x, _, err := r.next(ctx, group, false)
 		if err != nil {
 			return cutover.Round{}, err
 		}

@@ -25,6 +25,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
 	"github.com/rfsd/rfsd/rfs/migration/follow"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/rfs/source/repo"
@@ -39,8 +40,11 @@ func followCommand() *cli.Command {
 			return err
 		}
 		o.DeleteVanished = f.Rounds.Each.Delete
-		r := rounds{Options: o, out: call.Out, program: "rfsd follow", mayBlock: f.Blocks.Block, stops: f.Rounds.Each.Stop.List, log: slog.New(slog.DiscardHandler)}
+		r := rounds{Options: o, out: call.Out, program: "rfsd follow", mayBlock: f.Blocks.Block, stops: f.Rounds.Each.Stop.List, startOver: f.Rounds.Over, log: slog.New(slog.DiscardHandler)}
 		r.log, _ = report.Log(o.Log)
+		if r.startOver && o.Merges() {
+			return config.Usage("--start-over and --rules that send documents to other indices exclude each other, because target indices cannot be replaced one by one: remove them with rfsctl undo, and start a new session (--session-name)")
+		}
 		if err := wiring.Contact(ctx, o, f.Rounds.Finish, r.log); err != nil {
 			return err
 		}
@@ -76,7 +80,9 @@ type rounds struct {
 	program  string       // this command, as messages name it
 	stops    pattern.List // indices that are not followed any more after the round
 	mayBlock bool         // a cut-over may block writes to the source
-	log      *slog.Logger
+	// startOver permits a round that replaces the session's target indices, if the former snapshot is gone.
+	startOver bool
+	log       *slog.Logger
 }
 
 // repeat runs rounds until one fails, a cut-over has ended the following, or ctx is done.
@@ -132,7 +138,7 @@ func (r rounds) round(ctx context.Context) (arrived bool, err error) {
 		return false, err
 	}
 	for {
-		next, due, err := r.next(ctx, nil)
+		next, due, err := r.next(ctx, nil, r.startOver)
 		if err != nil {
 			return false, err
 		}
@@ -157,18 +163,18 @@ func (r rounds) chain(ctx context.Context, f func(*follow.Chain) error) error {
 	if err != nil {
 		return err
 	}
-	err = f(&follow.Chain{Root: r.StateIn(store), Session: r.SessionOrDefault(), Clock: timing.SystemClock()})
+	err = f(&follow.Chain{Root: r.StateIn(store), Session: r.SessionOrDefault(), Clock: timing.SystemClock(), Log: r.log})
 	return errors.Join(err, shut())
 }
 
-// next returns the round that is due. group are patterns of the indices of a new one; none: all.
-func (r rounds) next(ctx context.Context, group []string) (next follow.Round, due bool, err error) {
+// next returns the round that is due. group are patterns of the indices of a new one; none: all. startOver permits a round that starts over.
+func (r rounds) next(ctx context.Context, group []string, startOver bool) (next follow.Round, due bool, err error) {
 	blobs, err := wiring.OpenRepository(ctx, r.Options)
 	if err != nil {
 		return next, false, err
 	}
 	err = r.chain(ctx, func(c *follow.Chain) (err error) {
-		c.Repo, c.AllowPartial = blobs, r.AllowPartial
+		c.Repo, c.AllowPartial, c.StartOver = blobs, r.AllowPartial, startOver
 		next, due, err = c.Next(ctx, r.Snapshot, group, r.SessionSettings(blobs))
 		return err
 	})
@@ -209,7 +215,7 @@ func (r rounds) run(ctx context.Context, x follow.Round) (*report.Migration, err
 		}
 	}
 	if done == nil {
-		return nil, err
+		return nil, phase.SnapshotGone(err)
 	}
 	of := x.Report()
 	if done.Round = &of; err == nil && follow.Arrived(done.Summary, r.stops.Match) {

@@ -128,6 +128,9 @@ func (o Options) stateInTarget() bool {
 // MakesSnapshots reports whether this session creates the snapshot that it reads.
 func (o Options) MakesSnapshots() bool { return o.origin.derived }
 
+// Merges reports whether rules send documents of indices to target indices of others.
+func (o Options) Merges() bool { return o.rules.Merges() }
+
 // Pauses reports whether this process waits while it is paused; another one would end.
 func (o Options) Pauses() bool { return o.Repeats && o.Shares() }
 

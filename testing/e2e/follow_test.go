@@ -395,7 +395,7 @@ func TestFollow_AnIndexThatComesBack(t *testing.T) {
 			for _, index := range []string{name, name + "-before"} {
 				call(t, source, "PUT", "/"+index+"/_doc/2?refresh=true", map[string]any{"other": 2})
 			}
-			if r := RunIn(t, dir, nil, "rfsd", args...); r.Code != 7 || !strings.Contains(r.Stdout, "came back on the source") {
+			if r := RunIn(t, dir, nil, "rfsd", args...); r.Code != 7 || !strings.Contains(r.Stdout, "which the session did not create and cannot replace") {
 				t.Errorf("a target index of others: exit %d: %s %s", r.Code, r.Stdout, r.Stderr)
 			}
 			call(t, n, "DELETE", "/"+name+"-before", nil)

@@ -25,6 +25,8 @@ type Round struct {
 	Snapshot string `json:"snapshot"`           // "": the round creates it, and it has not arrived
 	Identity string `json:"identity,omitempty"` // distinguishes the snapshot from others of its name; "": it has not arrived
 	Made     bool   `json:"made,omitempty"`     // the round creates its snapshot
+	// Whole states that the round sends its whole snapshot to new target indices, because the former snapshot is gone.
+	Whole bool `json:"whole,omitempty"`
 	// Group are patterns of the indices in a round for a cut-over of these alone; none: all followed indices.
 	Group   []string `json:"group,omitempty"`
 	Started int64    `json:"started"`           // epoch ms by the store's clock
@@ -266,7 +268,7 @@ func (s Rounds) Arrive(ctx context.Context, done Round) (first bool, err error) 
 		case last.Number > done.Number || last.Arrived != 0:
 			return false, nil
 		}
-		done.Started, done.Made, done.Group, done.Arrived = last.Started, last.Made, last.Group, now.UnixMilli()
+		done.Started, done.Made, done.Whole, done.Group, done.Arrived = last.Started, last.Made, last.Whole, last.Group, now.UnixMilli()
 		f.Rounds[len(f.Rounds)-1], first = done, true
 		f.Failures, f.Failure = 0, ""
 		return true, nil

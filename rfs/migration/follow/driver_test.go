@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/follow"
 	"github.com/rfsd/rfsd/rfs/migration/summary"
+	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/testing/cmstest"
 )
 
@@ -44,6 +45,7 @@ func (f *faulty) Put(ctx context.Context, r cms.Record) (cms.Revision, error) {
 // fleetOf is a fleet of drivers over one store. Rounds take a second and are noted when they have arrived.
 type fleetOf struct {
 	t     *testing.T
+	blobs repo.Repository
 	store *faulty
 	start time.Time
 	ttl   time.Duration // of the lock
@@ -67,7 +69,7 @@ func newFleet(t *testing.T) *fleetOf {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = bolt.Close() })
-	return &fleetOf{t: t, store: &faulty{Store: bolt}, start: time.Now(), ttl: 10 * time.Second, driving: map[string]bool{}, die: func(string, string) bool { return false }}
+	return &fleetOf{t: t, blobs: made(t), store: &faulty{Store: bolt}, start: time.Now(), ttl: 10 * time.Second, driving: map[string]bool{}, die: func(string, string) bool { return false }}
 }
 
 func (f *fleetOf) root() *cms.Coordinator { return f.chain(f.store).Root }
@@ -75,7 +77,7 @@ func (f *fleetOf) root() *cms.Coordinator { return f.chain(f.store).Root }
 // chain returns the rounds as a process sees them through a store.
 func (f *fleetOf) chain(store cms.Store) *follow.Chain {
 	clock := cmstest.Clock{Start: f.start}
-	return &follow.Chain{Root: cms.New(cms.Config{Store: store, Creator: "test", Clock: clock}), Session: "s", Clock: clock}
+	return &follow.Chain{Root: cms.New(cms.Config{Store: store, Creator: "test", Clock: clock}), Session: "s", Clock: clock, Repo: f.blobs}
 }
 
 // drives starts a node and returns a function that ends it.
@@ -132,7 +134,7 @@ func (f *fleetOf) drives(name string) (end func()) {
 		if broken {
 			return fmt.Errorf("shard 0 is damaged: %w", fault.ErrCorrupt)
 		}
-		if _, err := c.Arrive(ctx, x, "id", &summary.Summary{Snapshot: fmt.Sprint("snap-", x.Number), Complete: true}); err != nil {
+		if _, err := c.Arrive(ctx, x, "", &summary.Summary{Snapshot: fmt.Sprint("made-", x.Number), Complete: true}); err != nil {
 			return err
 		}
 		f.mu.Lock()
@@ -178,7 +180,7 @@ func (f *fleetOf) rounds() []session.Round {
 		f.t.Fatal(err)
 	}
 	for i, x := range all.Rounds {
-		if x.Number != i || x.Arrived == 0 && i < len(all.Rounds)-1 || x.Arrived != 0 && x.Snapshot != fmt.Sprint("snap-", i) {
+		if x.Number != i || x.Arrived == 0 && i < len(all.Rounds)-1 || x.Arrived != 0 && x.Snapshot != fmt.Sprint("made-", i) {
 			f.t.Errorf("round %d: %+v", i, x)
 		}
 	}
@@ -405,12 +407,12 @@ func TestChain_NowNamesTheRoundOfAFleet(t *testing.T) {
 		}
 		begin := time.Now()
 		time.Sleep(5 * time.Second)
-		arrive(t, c, zero, "snap-0", 0)
+		arrive(t, c, zero, "made-0", 0)
 		if is := now(); is.Session != "s" || !is.Next.Equal(begin.Add(time.Minute).Truncate(time.Millisecond)) {
 			t.Errorf("after round 0: next at %s of %s", is.Next, begin)
 		}
 		next(t, c, "")
-		if is := now(); is.Session != "s-round-1" || is.Follow.Since != "snap-0" || !is.Next.IsZero() {
+		if is := now(); is.Session != "s-round-1" || is.Follow.Since != "made-0" || !is.Next.IsZero() {
 			t.Errorf("in round 1: %+v", is)
 		}
 		if err := c.Finish(t.Context()); err != nil {

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
@@ -37,6 +38,9 @@ type Chain struct {
 	Repo    snapshot.Repository
 	// AllowPartial permits snapshots that lack shards.
 	AllowPartial bool
+	// StartOver permits a round that replaces the session's target indices, if the former snapshot is gone from the repository.
+	StartOver bool
+	Log       *slog.Logger // for Next
 }
 
 // Round is a round that is to be run.
@@ -57,7 +61,7 @@ type Report struct {
 // Report returns the report of the round.
 func (r Round) Report() Report {
 	shown := Report{Number: r.Number, Snapshot: r.Snapshot, Arrived: r.Arrived != 0}
-	if r.Follow != nil {
+	if r.Follow != nil && !r.Whole {
 		shown.Since = r.Follow.Since
 	}
 	return shown
@@ -65,7 +69,9 @@ func (r Round) Report() Report {
 
 // Next returns the round that is due, for an existing snapshot or, with "", for a snapshot created by the round. due is false if the
 // snapshot has already arrived. group holds patterns of the round's indices, none for all; a round that has not arrived keeps its own. It
-// returns a fault.ErrConfig if settings differ from the settings of round 0, except for its snapshot.
+// returns a fault.ErrConfig if settings differ from the settings of round 0, except for its snapshot, and a plan.ErrFormerGone if the
+// snapshot of the last round is gone and StartOver is not set. Before a round that starts over, Next blocks until no
+// request of the last round can still arrive.
 func (c *Chain) Next(ctx context.Context, snapshot string, group []string, settings map[string]string) (next Round, due bool, err error) {
 	if err := session.IdentityOf(c.Root).CheckUndone(ctx); err != nil {
 		return next, false, err
@@ -100,12 +106,9 @@ func (c *Chain) Next(ctx context.Context, snapshot string, group []string, setti
 	case last.Arrived != 0 && last.Snapshot == snapshot:
 		due = false
 	case last.Arrived != 0:
-		var f plan.Follow
-		if f, err = placeOf(all, len(all.Rounds)); err == nil {
-			err = c.check(ctx, snapshot, f)
-		}
-		if err == nil {
-			all, err = session.RoundsOf(c.Root).Start(ctx, session.Round{Number: last.Number + 1, Snapshot: snapshot, Group: group})
+		round := session.Round{Number: last.Number + 1, Snapshot: snapshot, Group: group}
+		if round.Whole, err = c.checkNext(ctx, all, snapshot); err == nil {
+			all, err = session.RoundsOf(c.Root).Start(ctx, round)
 		}
 	}
 	if err != nil {
@@ -167,6 +170,7 @@ func (c *Chain) round(all session.Followed, at int, settings map[string]string) 
 	if err == nil {
 		f.Group, err = pattern.ParseList(is.Group)
 	}
+	f.Whole = is.Whole
 	f.Ended, f.Moved, r.Follow = all.EndedBefore(is.Number), all.MovedBefore(is.Number), &f
 	return r, err
 }
@@ -188,13 +192,44 @@ func placeOf(all session.Followed, at int) (f plan.Follow, err error) {
 	return f, nil
 }
 
-// check rejects a snapshot that cannot be the next round, before the round is recorded.
+// checkNext rejects a snapshot that cannot be the round after all others, before it is recorded. It reports whether the round has to start
+// over.
+func (c *Chain) checkNext(ctx context.Context, all session.Followed, snapshot string) (whole bool, err error) {
+	f, err := placeOf(all, len(all.Rounds))
+	if err != nil {
+		return false, err
+	}
+	err = c.check(ctx, snapshot, f)
+	if !errors.Is(err, plan.ErrFormerGone) {
+		return false, err
+	}
+	if !c.StartOver {
+		return false, fmt.Errorf("%w: run rfsd follow with --start-over, which removes the indices that this session created from the target and sends the next snapshot whole; "+
+			"and let the policy that deletes snapshots keep the snapshot of the last round", err)
+	}
+	f.Whole = true
+	if err := c.check(ctx, snapshot, f); err != nil {
+		return false, err
+	}
+	wait, err := c.Quiet(ctx)
+	if err == nil {
+		c.Log.WarnContext(ctx, "the snapshot of the last round is gone from the repository: when no request of that round can arrive any more, the target indices of the session are replaced, and the whole snapshot is sent",
+			"former", f.Since, "in", max(wait, 0).Round(time.Second))
+		err = c.Clock.Sleep(ctx, wait)
+	}
+	return true, err
+}
+
+// check rejects a snapshot that cannot be the next round.
 func (c *Chain) check(ctx context.Context, name string, f plan.Follow) error {
-	if name == "" { // the round creates it
+	if name == "" && f.Since == "" { // the first round creates it
 		return nil
 	}
 	catalog, err := snapshot.OpenCatalog(ctx, c.Repo)
 	if err != nil {
+		return err
+	}
+	if err := f.Check(catalog); err != nil || name == "" {
 		return err
 	}
 	snap, err := catalog.Snapshot(ctx, name)

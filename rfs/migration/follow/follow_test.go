@@ -1,9 +1,11 @@
 package follow_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -18,6 +20,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/follow"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
@@ -34,11 +37,34 @@ func chain(t *testing.T) *follow.Chain {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	blobs, err := repo.Open(t.Context(), "file://"+history(t), repo.Options{})
+	return &follow.Chain{Root: cms.New(cms.Config{Store: store, Creator: "test"}), Session: "s", Clock: timing.SystemClock(), Repo: made(t), Log: slog.New(slog.DiscardHandler)}
+}
+
+// made returns a repository with the snapshots snap-1 and snap-3, which also lists snapshots made-0 to made-99.
+func made(t *testing.T) repo.Repository {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(history(t))); err != nil {
+		t.Fatal(err)
+	}
+	catalog := filepath.Join(dir, "index-3")
+	body, err := os.ReadFile(catalog)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &follow.Chain{Root: cms.New(cms.Config{Store: store, Creator: "test"}), Session: "s", Clock: timing.SystemClock(), Repo: blobs}
+	var listed strings.Builder
+	for n := range 100 {
+		fmt.Fprintf(&listed, `{"name":"made-%d","uuid":"id-%d","state":1,"version":"7.10.2"},`, n, n)
+	}
+	body = bytes.Replace(body, []byte(`"snapshots":[`), []byte(`"snapshots":[`+listed.String()), 1)
+	if err := os.WriteFile(catalog, body, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	blobs, err := repo.Open(t.Context(), "file://"+dir, repo.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return blobs
 }
 
 func history(t *testing.T) string {
@@ -125,7 +151,7 @@ func TestChain_RoundsFollowEachOther(t *testing.T) {
 		if last, err := c.Last(t.Context()); err != nil || last.Number != n-1 {
 			t.Errorf("the last round that has arrived while round %d is in progress: %+v, %v", n, last, err)
 		}
-		over := arrive(t, c, r, "made", failed)
+		over := arrive(t, c, r, "made-1", failed)
 		if want := n != 4; (over.Records != nil) != want || want && over.Records.Number != n-1 {
 			t.Errorf("round %d: records that can be removed: %+v", n, over)
 		}
@@ -148,14 +174,14 @@ func TestChain_AnotherProcessArrivesLate(t *testing.T) {
 	begun(t, c, map[string]string{"snapshot": "snap-1", plan.FollowKey: "first"})
 	arrive(t, c, zero, "snap-1", 0)
 	one, _ := next(t, c, "")
-	if over := arrive(t, c, one, "made", 0); over.Records == nil || over.Records.Number != 0 {
+	if over := arrive(t, c, one, "made-1", 0); over.Records == nil || over.Records.Number != 0 {
 		t.Errorf("%+v", over)
 	}
 	for range 2 { // before, and after the next round has started
-		if over := arrive(t, c, one, "made", 7); over.Records != nil || len(over.Snapshots) > 0 {
+		if over := arrive(t, c, one, "made-1", 7); over.Records != nil || len(over.Snapshots) > 0 {
 			t.Errorf("removes %+v", over)
 		}
-		if two, _ := next(t, c, ""); two.Number != 2 || two.Follow.Since != "made" {
+		if two, _ := next(t, c, ""); two.Number != 2 || two.Follow.Since != "made-1" {
 			t.Errorf("%+v", two)
 		}
 	}
@@ -265,11 +291,56 @@ func TestChain_ABaseThatIsGone(t *testing.T) {
 		if _, err := c.Arrive(t.Context(), zero, identity, &summary.Summary{Snapshot: snapshot, Complete: true}); err != nil {
 			t.Fatal(err)
 		}
-		_, _, err := c.Next(t.Context(), "snap-3", nil, settings)
-		if !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "the former snapshot "+snapshot) || !strings.Contains(err.Error(), "--session-name") {
-			t.Errorf("%v", err)
+		for _, later := range []string{"snap-3", ""} {
+			_, _, err := c.Next(t.Context(), later, nil, settings)
+			if !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "the former snapshot "+snapshot) || !strings.Contains(err.Error(), "--start-over") {
+				t.Errorf("%v", err)
+			}
+		}
+		if all, err := session.RoundsOf(c.Root).Read(t.Context()); err != nil || len(all.Rounds) != 1 {
+			t.Errorf("a round has started: %+v, %v", all, err)
 		}
 	}
+}
+
+// TestChain_StartsOver: a round whose former snapshot is gone sends everything, and the rounds after it continue from its snapshot. Nothing
+// starts over while the former snapshot is there.
+func TestChain_StartsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := chain(t)
+		c.StartOver = true
+		zero, _ := next(t, c, "snap-1")
+		begun(t, c, map[string]string{"snapshot": "snap-1", plan.FollowKey: "first"})
+		arrive(t, c, zero, "snap-1", 0)
+		one, _ := next(t, c, "")
+		if one.Whole || one.Follow.Whole || one.Report().Since != "snap-1" {
+			t.Errorf("the former snapshot is there: %+v", one)
+		}
+		arrive(t, c, one, "gone", 0)
+		if _, _, err := c.Next(t.Context(), "snap-2", nil, settings); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "no snapshot") {
+			t.Errorf("a snapshot that is not there: %v", err)
+		}
+		begin := time.Now()
+		two, due := next(t, c, "snap-3")
+		if !due || two.Number != 2 || !two.Whole || !two.Follow.Whole || two.Report().Since != "" || two.Snapshot != "snap-3" {
+			t.Errorf("the former snapshot is gone: %+v, %+v", two, two.Follow)
+		}
+		if waited := time.Since(begin); waited < 115*time.Second || waited > progress.RequestTimeout {
+			t.Errorf("requests of the former round may be in flight, and it waited %s", waited)
+		}
+		c.StartOver = false
+		if again, due := next(t, c, "snap-3"); !due || !again.Whole {
+			t.Errorf("in another process: %+v", again)
+		}
+		arrive(t, c, two, "snap-3", 0)
+		all, err := session.RoundsOf(c.Root).Read(t.Context())
+		if err != nil || !follow.DeletesAfter(all, 1, false) || follow.DeletesAfter(all, 2, false) {
+			t.Errorf("documents of round 1 may be deleted since: %+v, %v", all, err)
+		}
+		if three, _ := next(t, c, ""); three.Whole || three.Follow.Since != "snap-3" {
+			t.Errorf("the round after it: %+v", three)
+		}
+	})
 }
 
 // TestChain_RefusesAnotherCluster: by the UUID that the global metadata of both snapshots has.

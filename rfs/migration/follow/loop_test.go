@@ -44,7 +44,7 @@ func newForeground(t *testing.T) *foreground {
 			arrived, err = f.fails(x.Number)
 		}
 		if arrived {
-			_, aerr := c.Arrive(ctx, x, "id", &summary.Summary{Snapshot: fmt.Sprint("snap-", x.Number), Complete: true})
+			_, aerr := c.Arrive(ctx, x, "", &summary.Summary{Snapshot: fmt.Sprint("made-", x.Number), Complete: true})
 			err = errors.Join(err, aerr)
 		}
 		return arrived, err

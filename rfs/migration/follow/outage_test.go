@@ -20,7 +20,7 @@ func TestDriver_AnOutageEndsInAPause(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					f := newFleet(t)
 					cutovers := session.CutoversOf(f.root())
-					if _, err := session.RoundsOf(f.root()).Start(t.Context(), session.Round{Snapshot: "snap-0"}); err != nil {
+					if _, err := session.RoundsOf(f.root()).Start(t.Context(), session.Round{Snapshot: "made-0"}); err != nil {
 						t.Fatal(err)
 					}
 					is, err := cutovers.Order(t.Context(), session.CutoverOptions{MaxOutage: 1000}, "ann")

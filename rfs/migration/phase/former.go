@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
@@ -51,10 +52,10 @@ func (s *Session) discardFormer(ctx context.Context, entry plan.Entry) error {
 		}
 		discarded, err := s.discard(ctx, name, uuid)
 		if err != nil {
-			return fmt.Errorf("index %s was made anew on the source, and its former documents are in the target index %s, which cannot be replaced: %w", index, name, err)
+			return fmt.Errorf("index %s is sent whole, and its former documents are in the target index %s, which cannot be replaced: %w", index, name, err)
 		}
 		if discarded {
-			s.Log.InfoContext(ctx, "the index was made anew on the source: its former target index is removed", "index", index, "target", name)
+			s.Log.InfoContext(ctx, "the index is sent whole: its former target index is removed", "index", index, "target", name)
 			continue
 		}
 		if entry.Since != nil {
@@ -65,7 +66,7 @@ func (s *Session) discardFormer(ctx context.Context, entry plan.Entry) error {
 			return fmt.Errorf("target index %s: %w", name, err)
 		}
 		if err == nil && is == uuid {
-			return fmt.Errorf("index %s came back on the source, and documents of a former index of this name are in the target index %s, which the session cannot replace: delete that target index, and run the same command again: %w", index, name, fault.ErrConfig)
+			return fmt.Errorf("index %s is sent whole, and its former documents are in the target index %s, which the session did not create and cannot replace: delete that target index, and run the same command again: %w", index, name, fault.ErrConfig)
 		}
 	}
 	return nil
@@ -82,6 +83,9 @@ func (s *Session) discard(ctx context.Context, target, uuid string) (bool, error
 
 // deleteVanished removes the session's target indices of indices that no longer exist on the source, except those that an undo would keep.
 func (s *Session) deleteVanished(ctx context.Context, p *plan.Plan) error {
+	if s.Request != nil && s.Request.Follow != nil && s.Request.Follow.Whole {
+		return s.nameLeft(ctx, p)
+	}
 	if !s.DeleteVanished || s.Root == nil || s.Ledger == nil {
 		return nil
 	}
@@ -107,6 +111,23 @@ func (s *Session) deleteVanished(ctx context.Context, p *plan.Plan) error {
 			}
 			s.Log.InfoContext(ctx, "the index has vanished from the source: its target index is deleted", "index", x.Name, "target", name)
 		}
+	}
+	return nil
+}
+
+// nameLeft logs the target indices of former rounds that a round which starts over does not replace.
+func (s *Session) nameLeft(ctx context.Context, p *plan.Plan) error {
+	left, err := session.EntriesOf(s.Root).Targets(ctx)
+	if err != nil {
+		return err
+	}
+	for _, x := range p.Indices {
+		for _, name := range x.Entry.Naming.Targets() {
+			delete(left, name)
+		}
+	}
+	if len(left) > 0 {
+		s.Log.WarnContext(ctx, "target indices of former rounds stay: their indices are not followed any more, or the source has deleted them since", "targets", fault.Names(slices.Sorted(maps.Keys(left)), mostDiffers))
 	}
 	return nil
 }

@@ -183,12 +183,18 @@ func (s *Session) plan(ctx context.Context) (*plan.Plan, error) {
 
 // withoutSnapshot adds to the error of a plan what to do if the snapshot that the session was started with is gone from the repository.
 func (s *Session) withoutSnapshot(ctx context.Context, err error) error {
-	var missing *snapshot.NotFound
-	if !errors.As(err, &missing) {
-		return err
-	}
 	started, rerr := session.IdentityOf(s.Coordinator).Read(ctx)
 	if rerr != nil || started[snapshotKey] == "" {
+		return err
+	}
+	return SnapshotGone(err)
+}
+
+// SnapshotGone adds to an error for a snapshot that the repository lacks what to do if a session was started with it. It returns other
+// errors unchanged.
+func SnapshotGone(err error) error {
+	var missing *snapshot.NotFound
+	if !errors.As(err, &missing) {
 		return err
 	}
 	return fmt.Errorf("%w: the session was started with it: check that the repository is the same; if the snapshot was deleted, the session cannot continue: remove its indices from the target (rfsctl undo), and start a new one (--session-name)", err)

@@ -63,6 +63,8 @@ type Follow struct {
 	Identity string // distinguishes the former snapshot from others of the same name; "": unknown
 	// Parts are later snapshots of some indices, the latest first. They replace the former snapshot for these indices.
 	Parts []Part `json:",omitempty"`
+	// Whole states that the former snapshots are gone: the whole snapshot is sent to new target indices.
+	Whole bool `json:",omitempty"`
 	// Ended are indices whose following has ended, sorted by name, because applications write to them on the target.
 	Ended []string
 	// Moved are the indices of Ended that were cut over.
@@ -112,49 +114,82 @@ func (g *Generation) baseOf(index string) *snapshot.Snapshot {
 	return nil
 }
 
-// Read reads the snapshots before snap in its chain. It returns a fault.ErrConfig if one is missing or not older.
+// Read reads the snapshots before snap in its chain. It returns an ErrFormerGone if one is missing, and a fault.ErrConfig if one is not older.
 func (f Follow) Read(ctx context.Context, catalog *snapshot.Catalog, snap *snapshot.Snapshot) (*Generation, error) {
 	g := &Generation{Version: snap.StartMillis}
 	if snap.StartMillis <= 0 {
 		return nil, fmt.Errorf("snapshot %s does not state its start, which orders the snapshots of a cluster that is followed: %w", snap.Name, fault.ErrUnsupported)
 	}
-	if f.Since == "" {
-		return g, nil
-	}
-	for _, p := range slices.Concat(f.Parts, []Part{{Since: f.Since, Identity: f.Identity}}) {
-		former, err := p.read(ctx, catalog, snap)
-		if err != nil {
+	for _, p := range f.former() {
+		b, err := p.open(ctx, catalog)
+		if err == nil {
+			err = b.isBefore(ctx, snap)
+		}
+		switch {
+		case errors.Is(err, ErrFormerGone):
+			return nil, fmt.Errorf("%w: remove the indices of this session from the target (rfsctl undo), and start a new one (--session-name); with --existing-documents overwrite they can stay, "+
+				"but keep what the source has deleted since (rfsd verify names such documents); let the policy that deletes snapshots keep the snapshot of the last round", err)
+		case err != nil:
 			return nil, err
 		}
-		g.bases = append(g.bases, base{former, p.Group})
+		g.bases = append(g.bases, b)
 	}
 	return g, nil
 }
 
-// read reads a snapshot before snap. It returns a fault.ErrConfig if it is missing or not older.
-func (p Part) read(ctx context.Context, catalog *snapshot.Catalog, snap *snapshot.Snapshot) (*snapshot.Snapshot, error) {
-	base, err := catalog.Snapshot(ctx, p.Since)
-	switch {
-	case errors.Is(err, fault.ErrConfig), err == nil && p.Identity != "" && identityOf(base) != p.Identity:
-		return nil, fmt.Errorf("the former snapshot %s, whose documents are on the target, is gone from the repository, so that nothing shows what changed since: "+
-			"remove the indices of this session from the target (rfsctl undo), and start a new one (--session-name); with --existing-documents overwrite they can stay, "+
-			"but keep what the source has deleted since (rfsd verify names such documents); let the policy that deletes snapshots keep the snapshot of the last round: %w", p.Since, fault.ErrConfig)
-	case err != nil:
-		return nil, fmt.Errorf("former snapshot: %w", err)
-	case base.StartMillis >= snap.StartMillis:
-		return nil, fmt.Errorf("snapshot %s was not made after %s, whose documents are on the target: choose a later snapshot: %w", snap.Name, p.Since, fault.ErrConfig)
-	}
-	var of [2]string
-	for i, s := range []*snapshot.Snapshot{base, snap} {
-		if of[i], err = clusterOf(ctx, s); err != nil {
-			return nil, err
+// ErrFormerGone means that the repository has lost a former snapshot, so that nothing shows what changed since.
+var ErrFormerGone = fmt.Errorf("nothing shows what the source has changed and deleted since: %w", fault.ErrConfig)
+
+// Check returns an ErrFormerGone if a former snapshot is gone from the repository.
+func (f Follow) Check(catalog *snapshot.Catalog) error {
+	for _, p := range f.former() {
+		ref, err := catalog.Find(p.Since)
+		if err != nil || p.Identity != "" && identityOf(&snapshot.Snapshot{Ref: ref}) != p.Identity {
+			return p.gone()
 		}
 	}
-	if of[0] != "" && of[1] != "" && of[0] != of[1] {
-		return nil, fmt.Errorf("snapshot %s was made by the cluster %s, and %s, whose documents are on the target, by the cluster %s: choose a snapshot of that cluster, or start a new session (--session-name): %w",
-			snap.Name, of[1], p.Since, of[0], fault.ErrConfig)
+	return nil
+}
+
+// former returns the former snapshots, the latest first; none for a whole snapshot.
+func (f Follow) former() []Part {
+	if f.Since == "" || f.Whole {
+		return nil
 	}
-	return base, nil
+	return slices.Concat(f.Parts, []Part{{Since: f.Since, Identity: f.Identity}})
+}
+
+func (p Part) gone() error {
+	return fmt.Errorf("the former snapshot %s, whose documents are on the target, is gone from the repository: %w", p.Since, ErrFormerGone)
+}
+
+// open opens a former snapshot. It returns an ErrFormerGone if it is gone from the repository.
+func (p Part) open(ctx context.Context, catalog *snapshot.Catalog) (base, error) {
+	is, err := catalog.Snapshot(ctx, p.Since)
+	switch {
+	case errors.Is(err, fault.ErrConfig), err == nil && p.Identity != "" && identityOf(is) != p.Identity:
+		return base{}, p.gone()
+	case err != nil:
+		return base{}, fmt.Errorf("former snapshot: %w", err)
+	}
+	return base{is, p.Group}, nil
+}
+
+// isBefore returns a fault.ErrConfig if a former snapshot is not older than snap, or another cluster made it.
+func (b base) isBefore(ctx context.Context, snap *snapshot.Snapshot) error {
+	if b.StartMillis >= snap.StartMillis {
+		return fmt.Errorf("snapshot %s was not made after %s, whose documents are on the target: choose a later snapshot: %w", snap.Name, b.Name, fault.ErrConfig)
+	}
+	was, err := clusterOf(ctx, b.Snapshot)
+	if err != nil {
+		return err
+	}
+	is, err := clusterOf(ctx, snap)
+	if err == nil && was != "" && is != "" && was != is {
+		err = fmt.Errorf("snapshot %s was made by the cluster %s, and %s, whose documents are on the target, by the cluster %s: choose a snapshot of that cluster, or start a new session (--session-name): %w",
+			snap.Name, is, b.Name, was, fault.ErrConfig)
+	}
+	return err
 }
 
 // clusterOf returns the UUID of the cluster that created a snapshot, from its global metadata; "" if it is missing or cannot be read.
