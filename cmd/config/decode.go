@@ -188,8 +188,11 @@ func (s Setting) parse(field reflect.Value, texts []string) error {
 	return nil
 }
 
-// canonical returns the alternative that equals text, ignoring case, or text.
+// canonical returns the alternative that equals text, ignoring case, or text; "" for the name of the empty value.
 func (s Setting) canonical(text string) string {
+	if text == s.empty {
+		return ""
+	}
 	for _, one := range s.alternatives() {
 		if strings.EqualFold(one, text) {
 			return one

@@ -293,11 +293,15 @@ func (s *State) Check() error {
 // Session is the name of a migration.
 type Session struct {
 	_    struct{} `group:"Coordination" section:"coordination"`
-	Name string   `flag:"session-name" check:"name" help:"name of this migration ([a-z0-9-], at most 64); a new name starts a new migration"`
+	Name string   `flag:"session-name" check:"name" empty:"default" help:"name of this migration ([a-z0-9-], at most 64); a new name starts a new migration. Without it, the name is \"default\""`
 }
 
+// DefaultSession is the name of the session without a name, in messages, and in names of files, snapshots and rounds. As an option it means that no
+// name is given.
+const DefaultSession = "default"
+
 // OrDefault returns the name under which files of the session are kept.
-func (s Session) OrDefault() string { return cmp.Or(s.Name, "default") }
+func (s Session) OrDefault() string { return cmp.Or(s.Name, DefaultSession) }
 
 // Skew is the maximum difference between clocks.
 type Skew struct {

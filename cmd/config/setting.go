@@ -42,6 +42,7 @@ type Setting struct {
 	Hidden  bool
 
 	min, max, oneOf, check, want string
+	empty                        string // name of the empty value
 	noVariable                   bool
 	offLine                      bool // refused on the command line, which other users of the machine see
 	field                        reflect.Type
@@ -188,7 +189,7 @@ func newSetting(f reflect.StructField, own tags, name, help string, outer []tags
 		Name: name, Alias: own.get("alias"), Group: tag("group"), Section: tag("section"), Kind: kindOf(f.Type),
 		Default: own.get("default"), Help: own.get("help"), Secret: secret.Option(name),
 		Hidden: own.get("hidden") == "yes",
-		min:    own.get("min"), max: own.get("max"), oneOf: own.get("oneof"), check: own.get("check"), want: own.get("want"),
+		min:    own.get("min"), max: own.get("max"), oneOf: own.get("oneof"), check: own.get("check"), want: own.get("want"), empty: own.get("empty"),
 		noVariable: tag("variable") == "none", offLine: own.get("line") == "no", field: f.Type, index: index,
 	}
 	if s.Help == "" {

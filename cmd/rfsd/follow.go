@@ -292,7 +292,7 @@ func (r rounds) finish(ctx context.Context) error {
 				return err
 			}
 		}
-		ledger := rollback.NewLedger(client, c.Root, c.Session, r.log)
+		ledger := rollback.NewLedger(client, c.Root, r.Session, r.log)
 		t := &tuning.Tuner{API: client, Records: session.TuningsOf(c.Root), Mark: ledger.Mark, Log: r.log}
 		restored, err := t.Restore(ctx)
 		fmt.Fprintf(r.out, "the target no longer follows; settings of %d indices restored\n", len(restored))

@@ -1,6 +1,7 @@
 package wiring
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -136,10 +137,7 @@ func (o Options) Pauses() bool { return o.Repeats && o.Shares() }
 
 // SessionOrDefault returns the name of the session.
 func (o Options) SessionOrDefault() string {
-	if o.Session == "" {
-		return "default"
-	}
-	return o.Session
+	return cmp.Or(o.Session, config.DefaultSession)
 }
 
 // RedrivePlace returns the name of the place that a redrive takes documents from.

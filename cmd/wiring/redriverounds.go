@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/state"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
@@ -35,6 +36,9 @@ func openRoot(ctx context.Context, o Options, kept *cms.Coordinator, client *tar
 	}
 	first := o
 	first.Session, first.coordinatorFile = root, strings.TrimSuffix(o.coordinatorFile, strings.TrimPrefix(o.Session, root))
+	if root == config.DefaultSession {
+		first.Session = ""
+	}
 	records, closeFirst, err := openSession(ctx, first, client)
 	switch {
 	case errors.Is(err, state.ErrNone): // it was removed
@@ -46,5 +50,5 @@ func openRoot(ctx context.Context, o Options, kept *cms.Coordinator, client *tar
 	if err != nil {
 		return own, errors.Join(err, closeFirst())
 	}
-	return followedFrom{records, root, number, all, closeFirst}, nil
+	return followedFrom{records, first.Session, number, all, closeFirst}, nil
 }
