@@ -300,8 +300,8 @@ func printRounds(w io.Writer, f *progress.Following, lag *float64) {
 			fmt.Fprintf(w, "in progress since %s; rfsctl status --session-name of its own session shows it\n", r.Started.Local().Format(time.DateTime))
 			continue
 		}
-		progress.Fprintf(w, "arrived at %s after %s: %d documents inserted, %d updated, %d deleted, %d failed\n", r.Arrived.Local().Format(time.DateTime),
-			progress.Span(r.Took().Seconds()), r.Inserted, r.Updated, r.Deleted, r.Failed)
+		progress.Fprintf(w, "arrived at %s after %s: %s inserted, %d updated, %d deleted, %d failed\n", r.Arrived.Local().Format(time.DateTime),
+			progress.Span(r.Took().Seconds()), progress.Plural(r.Inserted, "document"), r.Updated, r.Deleted, r.Failed)
 	}
 	if f.Failures > 0 && f.Finished == nil {
 		fmt.Fprintf(w, "%s failed since a round arrived last; the last one: %s\n", progress.Plural(int64(f.Failures), "attempt"), terminal.Clean(f.Failure))

@@ -60,7 +60,9 @@ func CompareSnapshot(ctx context.Context, o Options, blobs repo.Repository, run 
 		},
 	}
 	if run.Changed {
-		s.Since = o.follow.Since
+		if !o.follow.Whole {
+			s.Since = o.follow.Since
+		}
 	}
 	run.Failed = func(ctx context.Context, client *target.Client, kept *cms.Coordinator, mine bool) (*verify.Failed, error) {
 		rounds := failedRounds{o.whole(), blobs, client, run.Memory, run.Log}

@@ -47,7 +47,7 @@ func Preflight(ctx context.Context, o Options, ask config.Planning, log *slog.Lo
 		Target: preflight.Offline{}, Version: preflight.VersionOf(ask.Version), Repo: counted, Existing: o.existing, Only: only, Documents: ask.Documents,
 		Needs: preflight.Needs{BulkBytes: int64(o.bulkBytes), Tolerance: o.skewTolerance(), Session: o.Session, Now: time.Now},
 	}
-	undone := false
+	undone, followed := false, false
 	indices := &creation.Indices{Rules: o.rules, Overrides: o.overrides, Log: log, AllowSource: o.allowSource}
 	if o.Target.URL != "" && only.NeedTarget() {
 		client, err := target.New(ctx, o.Target)
@@ -64,7 +64,7 @@ func Preflight(ctx context.Context, o Options, ask config.Planning, log *slog.Lo
 			return nil, err
 		}
 		defer shut() //nolint:errcheck // nothing was written through it
-		e.Own, err = o.ownTargets(ctx)
+		e.Own, followed, err = o.ownTargets(ctx)
 		if undone = errors.Is(err, session.ErrUndone); err != nil && !undone {
 			log.Warn("whether the session exists is unknown", "session", o.SessionOrDefault(), "reason", fault.Text(err))
 		}
@@ -78,7 +78,11 @@ func Preflight(ctx context.Context, o Options, ask config.Planning, log *slog.Lo
 		r.Stops = append(r.Stops, fault.Text(session.ErrUndone))
 	}
 	if err == nil && e.Own != nil {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("the session %s exists and has %d target indices: rfsd migrate with the same options continues it, and rfsctl status shows it", o.SessionOrDefault(), len(e.Own)))
+		continues := "rfsd migrate"
+		if followed {
+			continues = "rfsd follow"
+		}
+		r.Warnings = append(r.Warnings, fmt.Sprintf("the session %s exists and has %d target indices: %s with the same options continues it, and rfsctl status shows it", o.SessionOrDefault(), len(e.Own), continues))
 	}
 	return r, err
 }
@@ -103,9 +107,9 @@ func (o Options) keeps(ctx context.Context, needs *preflight.Needs) (shut func()
 	return shut, nil
 }
 
-// ownTargets returns the target indices that the session of the options has recorded, with their UUIDs; nil if it does not exist. It
-// returns session.ErrUndone if it was undone.
-func (o Options) ownTargets(ctx context.Context) (own map[string]string, err error) {
+// ownTargets returns the target indices that the session of the options has recorded, with their UUIDs, and whether it has rounds; nil if it
+// does not exist. It returns session.ErrUndone if it was undone.
+func (o Options) ownTargets(ctx context.Context) (own map[string]string, followed bool, err error) {
 	var store cms.Store
 	var shut func() error
 	if o.Shares() {
@@ -120,11 +124,16 @@ func (o Options) ownTargets(ctx context.Context) (own map[string]string, err err
 		if errors.Is(err, cms.ErrStoreGone) || errors.Is(err, state.ErrNone) {
 			err = nil
 		}
-		return nil, err
+		return nil, false, err
 	}
 	c := o.StateIn(store)
 	if err = session.IdentityOf(c).CheckUndone(ctx); err == nil {
 		own, err = session.EntriesOf(c).Targets(ctx)
 	}
-	return own, errors.Join(err, shut())
+	if err == nil {
+		var rounds session.Followed
+		rounds, err = session.RoundsOf(c).Read(ctx)
+		followed = len(rounds.Rounds) > 0
+	}
+	return own, followed, errors.Join(err, shut())
 }
