@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -97,24 +98,31 @@ func TestFollow_OtherCommands(t *testing.T) {
 	refusedWith(t, RunIn(t, dir, nil, "rfsd", args...), "rfsctl undo")
 }
 
-// TestFollow_WithoutASessionName: the rounds of the default session continue each other, and the commands find them.
+// TestFollow_WithoutASessionName: the rounds of the session without a name continue each other, and the commands find them, wherever the state
+// of the work is kept.
 func TestFollow_WithoutASessionName(t *testing.T) {
 	n := cluster.OpenSearch(t, targets[0])
-	wipe(t, n)
-	repo, dir := fixture(t, "7.10.2-history"), t.TempDir()
-	for i, snapshot := range []string{"snap-1", "snap-3"} {
-		sum := round(t, dir, []string{"follow", "--once", "--repo-uri", repo, "--snapshot-name", snapshot, "--target-host", n.URL, "--output", "json"})
-		if !sum.Round.Arrived || sum.Round.Number != i {
-			t.Errorf("%+v", sum.Round)
-		}
-		holds(t, n, repo, snapshot)
-	}
-	for _, args := range [][]string{{"rfsd", "verify", "--changed", "--repo-uri", repo}, {"rfsctl", "status"}, {"rfsctl", "undo", "--yes"}, {"rfsctl", "cleanup", "--force"}} {
-		if r := RunIn(t, dir, nil, args[0], append(args[1:], "--target-host", n.URL)...); r.Code != 0 {
-			t.Errorf("%v: exit %d: %s %s", args, r.Code, r.Stdout, r.Stderr)
-		}
-	}
-	if left := call(t, n, "GET", "/_all/_settings?expand_wildcards=all", nil); len(left) > 0 {
-		t.Errorf("the target has %v", left)
+	repo, bucket := fixture(t, "7.10.2-history"), stateBucket(t, 0)
+	bucket = bucket[:slices.Index(bucket, "--session-name")]
+	for place, at := range map[string][]string{"target": nil, "file": {"--coordinator-file", "state.db"}, "bucket": bucket} {
+		t.Run(place, func(t *testing.T) {
+			wipe(t, n)
+			dir := t.TempDir()
+			for i, snapshot := range []string{"snap-1", "snap-3"} {
+				sum := round(t, dir, append([]string{"follow", "--once", "--repo-uri", repo, "--snapshot-name", snapshot, "--target-host", n.URL, "--output", "json"}, at...))
+				if !sum.Round.Arrived || sum.Round.Number != i {
+					t.Errorf("%+v", sum.Round)
+				}
+				holds(t, n, repo, snapshot)
+			}
+			for _, args := range [][]string{{"rfsd", "verify", "--changed", "--repo-uri", repo}, {"rfsctl", "status"}, {"rfsctl", "undo", "--yes"}, {"rfsctl", "cleanup", "--force", "--session-name", "default"}} {
+				if r := RunIn(t, dir, nil, args[0], slices.Concat(args[1:], at, []string{"--target-host", n.URL})...); r.Code != 0 {
+					t.Errorf("%v: exit %d: %s %s", args, r.Code, r.Stdout, r.Stderr)
+				}
+			}
+			if left := call(t, n, "GET", "/_all/_settings?expand_wildcards=all", nil); len(left) > 0 {
+				t.Errorf("the target has %v", left)
+			}
+		})
 	}
 }
