@@ -2,10 +2,12 @@ package oscms
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/rest"
@@ -18,24 +20,54 @@ func Drop(ctx context.Context, c rest.API, sess string) (dropped []string, err e
 		return nil, fmt.Errorf("session name %q: only a-z, 0-9 and -, at most 64: %w", sess, fault.ErrConfig)
 	}
 	items, itemsAlias, control, controlAlias := names(sess)
-	// The items are deleted before the records, so that the next call finds a half-deleted session by its records. An index under an
-	// alias's name exists when the real one was deleted in the middle of an update: OpenSearch then creates that index in spite of
-	// require_alias. Deleting an alias is refused with 400.
+	// An index under an alias's name exists when the real one was deleted in the middle of an update: OpenSearch then creates that index in
+	// spite of require_alias.
 	tasks, tasksAlias := taskNames(sess)
 	apart, apartAlias := apartNames(sess)
-	// With expand_wildcards alone the deletion of a missing index would be acknowledged.
-	query := url.Values{"expand_wildcards": {"none"}, "ignore_unavailable": {jsonFalse}, "allow_no_indices": {jsonFalse}}
-	for _, index := range []string{tasks, tasksAlias, apart, apartAlias, items, itemsAlias, control, controlAlias} {
-		status, answer, err := c.Do(ctx, http.MethodDelete, "/"+url.PathEscape(index), query, nil)
+	all := []string{tasks, tasksAlias, apart, apartAlias, items, itemsAlias, control, controlAlias}
+	for range dropTries {
+		if dropped, err = existing(ctx, c, all); err != nil || len(dropped) == 0 {
+			return dropped, err
+		}
+		// One request deletes all or none, so that no session is half deleted. With expand_wildcards alone the deletion of a missing index
+		// would be acknowledged.
+		query := url.Values{"expand_wildcards": {"none"}, "ignore_unavailable": {jsonFalse}, "allow_no_indices": {jsonFalse}}
+		status, answer, err := c.Do(ctx, http.MethodDelete, inPath(dropped), query, nil)
 		switch {
 		case err != nil:
-			return dropped, errors.Join(fmt.Errorf("remove %s: %w", index, err), fault.ErrUnavailable)
-		case status == http.StatusNotFound, status == http.StatusBadRequest && index != items && index != control && index != tasks && index != apart:
-		case status != http.StatusOK:
-			return dropped, fmt.Errorf("remove %s: status %d: %.300s: %w", index, status, answer, fault.ErrConfig)
-		default:
-			dropped = append(dropped, index)
+			return nil, errors.Join(fmt.Errorf("remove %s: %w", strings.Join(dropped, ", "), err), fault.ErrUnavailable)
+		case status == http.StatusOK:
+			return dropped, nil
+		case status != http.StatusNotFound: // another process deletes them
+			return nil, fmt.Errorf("remove %s: status %d: %.300s: %w", strings.Join(dropped, ", "), status, answer, fault.ErrConfig)
 		}
 	}
-	return dropped, nil
+	return nil, fmt.Errorf("remove %s: others create and delete them: %w", strings.Join(dropped, ", "), fault.ErrUnavailable)
+}
+
+// dropTries is the number of attempts to delete indices that other processes delete, too.
+const dropTries = 5
+
+// existing returns the names that are names of indices, and not of aliases, in their order.
+func existing(ctx context.Context, c rest.API, names []string) (found []string, err error) {
+	var is map[string]json.RawMessage
+	query := url.Values{"ignore_unavailable": {"true"}, "allow_no_indices": {"true"}, "expand_wildcards": {"none"}, "filter_path": {"*.settings.index.uuid"}}
+	if err := rest.Get(ctx, c, inPath(names)+"/_settings", query, &is); err != nil {
+		return nil, fmt.Errorf("indices of the session: %w", err)
+	}
+	for _, name := range names {
+		if is[name] != nil {
+			found = append(found, name)
+		}
+	}
+	return found, nil
+}
+
+// inPath returns the path of indices.
+func inPath(names []string) string {
+	escaped := make([]string, len(names))
+	for i, name := range names {
+		escaped[i] = url.PathEscape(name)
+	}
+	return "/" + strings.Join(escaped, ",")
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/serverclock"
+	"golang.org/x/sync/errgroup"
 )
 
 // Mode selects how transitions are applied.
@@ -179,7 +180,7 @@ func (s *Store) open(ctx context.Context, items, control string) error {
 	case s.cfg.Join:
 		return err
 	default:
-		if err := s.ensure(ctx, control, s.control, controlMapping); err != nil {
+		if err := s.create(ctx, items, control); err != nil {
 			return err
 		}
 		r, err = s.Record(ctx, incarnationID)
@@ -204,6 +205,16 @@ func (s *Store) open(ctx context.Context, items, control string) error {
 	return nil
 }
 
+// create creates the index of the records and, at the same time, the index that other engines search.
+func (s *Store) create(ctx context.Context, items, control string) error {
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.ensure(gctx, control, s.control, controlMapping) })
+	if !s.cfg.Apart {
+		g.Go(func() error { return s.ensure(gctx, items, s.items, itemsMapping) })
+	}
+	return g.Wait()
+}
+
 // unclaimed returns fault.ErrConfig when the index that other engines search exists.
 func (s *Store) unclaimed(ctx context.Context, index string) error {
 	switch _, err := s.request(ctx, http.MethodHead, "/"+index, nil, nil); {
@@ -226,6 +237,9 @@ func (s *Store) Mode() Mode { return s.mode }
 
 // ensure creates the index unless it exists, and its alias.
 func (s *Store) ensure(ctx context.Context, index, alias, mapping string) error {
+	if _, err := s.request(ctx, http.MethodHead, "/"+index+"/_alias/"+alias, nil, nil); err == nil {
+		return nil
+	}
 	_, err := s.request(ctx, http.MethodHead, "/"+index, nil, nil)
 	if errors.Is(err, cms.ErrNotFound) || errors.Is(err, cms.ErrStoreGone) {
 		body := `{"settings":{"index":{"number_of_shards":1,"number_of_replicas":1,"refresh_interval":"30s"}},"aliases":{"` + alias + `":{}},"mappings":` + mapping + `}`
