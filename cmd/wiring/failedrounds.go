@@ -47,7 +47,7 @@ func (f failedRounds) of(ctx context.Context, snapshot string, kept *cms.Coordin
 	}
 	all := &verify.Failed{}
 	for i, x := range rounds {
-		if x.Failed == 0 {
+		if x.Failed == 0 || slices.ContainsFunc(rounds[i+1:], func(later follow.Round) bool { return later.Whole }) { // a whole snapshot was sent
 			continue
 		}
 		failed, err := f.round(ctx, kept, x, rounds[i+1:])

@@ -12,7 +12,7 @@ type Following struct {
 	Rounds   []Round         `json:"rounds"`             // the last ones, in order
 	Finished *time.Time      `json:"finished,omitempty"` // absent while it is followed
 	Ended    []session.Ended `json:"ended,omitempty"`    // indices of the source whose following has ended
-	Failed   int64           `json:"failed"`             // documents of all rounds
+	Failed   int64           `json:"failed"`             // documents of all rounds, since the last round that started over
 	// Failures counts the failed attempts at rounds and cut-overs since a round last arrived, and Failure is the reason of the last one.
 	Failures int    `json:"failures,omitempty"`
 	Failure  string `json:"failure,omitempty"`
@@ -21,7 +21,8 @@ type Following struct {
 // Round is a session.Round with times of the store's clock.
 type Round struct {
 	Number   int        `json:"number"`
-	Snapshot string     `json:"snapshot"` // "": the round creates it, and it has not arrived
+	Snapshot string     `json:"snapshot"`        // "": the round creates it, and it has not arrived
+	Whole    bool       `json:"whole,omitempty"` // it sends its whole snapshot, because the former one is gone
 	Started  time.Time  `json:"started"`
 	Arrived  *time.Time `json:"arrived,omitempty"` // absent: it has not arrived completely
 	session.Account
@@ -35,7 +36,7 @@ func following(f session.Followed) *Following {
 	shown := &Following{Finished: instant(f.Finished), Ended: f.Ended, Failed: f.Failed(), Failures: max(f.Failures, 0), Failure: f.Failure}
 	for _, r := range f.Rounds {
 		shown.Rounds = append(shown.Rounds, Round{
-			Number: r.Number, Snapshot: r.Snapshot, Started: Time(r.Started), Arrived: instant(r.Arrived), Account: r.Account,
+			Number: r.Number, Snapshot: r.Snapshot, Whole: r.Whole, Started: Time(r.Started), Arrived: instant(r.Arrived), Account: r.Account,
 		})
 	}
 	return shown
@@ -80,13 +81,16 @@ type Cutover struct {
 	Note          string               `json:"note,omitempty"`
 }
 
-// FailedLater returns how many documents failed first in rounds after the first one, by round.
+// FailedLater returns how many documents failed first in rounds after the first one, by round, since the last round that started over.
 func (m *Migration) FailedLater() map[int]int64 {
 	of := map[int]int64{}
 	if m.Rounds == nil {
 		return of
 	}
 	for _, r := range m.Rounds.Rounds {
+		if r.Whole && r.Arrived != nil {
+			clear(of)
+		}
 		if r.Number > 0 && r.Failed > 0 {
 			of[r.Number] = r.Failed
 		}

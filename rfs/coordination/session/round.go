@@ -111,11 +111,26 @@ func (f Followed) Bases(at int) (base Round, parts []Round, ok bool) {
 	return Round{}, nil, false
 }
 
-// Failed returns the number of documents that failed in all rounds.
+// StartedOver returns the number of the last round that has sent its whole snapshot in place of what former rounds had sent; 0 for none.
+func (f Followed) StartedOver() int {
+	for _, r := range slices.Backward(f.Rounds) {
+		if r.Whole && r.Arrived != 0 {
+			return r.Number
+		}
+	}
+	return 0
+}
+
+// Failed returns the number of documents that failed in all rounds, since the last round that started over.
 func (f Followed) Failed() int64 {
-	n := f.FailedBefore
+	n, over := f.FailedBefore, f.StartedOver()
+	if over > 0 {
+		n = 0
+	}
 	for _, r := range f.Rounds {
-		n += r.Failed
+		if r.Number >= over {
+			n += r.Failed
+		}
 	}
 	return n
 }
@@ -327,6 +342,9 @@ func (s Rounds) change(ctx context.Context, f func(all *Followed, now time.Time)
 	return change(ctx, s.leases, kindRounds, decodeRounds, func(all *Followed, now time.Time) (bool, error) {
 		changed, err := f(all, now)
 		for ; len(all.Rounds) > mostRounds; all.Rounds = all.Rounds[1:] {
+			if all.Rounds[0].Whole {
+				all.FailedBefore = 0
+			}
 			all.FailedBefore += all.Rounds[0].Failed
 		}
 		return changed, err

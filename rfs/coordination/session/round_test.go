@@ -106,6 +106,37 @@ func TestRounds_TheLastHundredAreKept(t *testing.T) {
 	}
 }
 
+// TestRounds_FailuresBeforeARoundThatStartedOver: they do not count, because that round has sent every document again, also after the list
+// has lost it.
+func TestRounds_FailuresBeforeARoundThatStartedOver(t *testing.T) {
+	r := rounds(t)
+	for n := range 130 {
+		all, err := r.Start(t.Context(), session.Round{Number: n, Whole: n == 5 || n == 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 20 && (all.StartedOver() != 5 || all.Failed() != 15) {
+			t.Errorf("before the round has arrived: %d documents failed since round %d", all.Failed(), all.StartedOver())
+		}
+		if _, err := r.Arrive(t.Context(), session.Round{Number: n, Account: session.Account{Failed: 1}}); err != nil {
+			t.Fatal(err)
+		}
+		if all, err = r.Read(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		over := 0
+		switch {
+		case n >= 20:
+			over = 20
+		case n >= 5:
+			over = 5
+		}
+		if want := int64(n - over + 1); all.Failed() != want || n < 120 && all.StartedOver() != over || n >= 120 && all.StartedOver() != 0 {
+			t.Fatalf("after round %d: %d documents failed since round %d, want %d since %d", n, all.Failed(), all.StartedOver(), want, over)
+		}
+	}
+}
+
 // TestFollowed_Lag: the lag is the age of the last snapshot that arrived, regardless of rounds in progress, until following has finished.
 func TestFollowed_Lag(t *testing.T) {
 	now := time.UnixMilli(100_000)

@@ -64,11 +64,11 @@ func (r Round) joins(ctx context.Context, root, kept *cms.Coordinator, tolerance
 	return session.RoundsOf(kept).Join(ctx, mark)
 }
 
-// DeletesAfter reports whether rounds after a number have deleted documents, found indices deleted, or started over. With rules an update may have deleted
+// DeletesAfter reports whether rounds after a number have deleted documents, or found indices deleted. With rules an update may have deleted
 // a document, too: they may send the new version to another index or under another id.
 func DeletesAfter(all session.Followed, number int, rules bool) bool {
 	return slices.ContainsFunc(all.Rounds, func(r session.Round) bool {
-		return r.Number > number && r.Arrived != 0 && (r.Deleted > 0 || r.Vanished > 0 || r.Whole || r.Updated > 0 && rules)
+		return r.Number > number && r.Arrived != 0 && (r.Deleted > 0 || r.Vanished > 0 || r.Updated > 0 && rules)
 	})
 }
 

@@ -140,11 +140,15 @@ func (f Follow) Read(ctx context.Context, catalog *snapshot.Catalog, snap *snaps
 // ErrFormerGone means that the repository has lost a former snapshot, so that nothing shows what changed since.
 var ErrFormerGone = fmt.Errorf("nothing shows what the source has changed and deleted since: %w", fault.ErrConfig)
 
-// Check returns an ErrFormerGone if a former snapshot is gone from the repository.
+// Check returns an ErrFormerGone if a former snapshot is gone from the repository. It reads nothing, so that it does not recognize another
+// snapshot of the same name in a repository of Elasticsearch 1.x or 2.x, where snapshots have no UUIDs.
 func (f Follow) Check(catalog *snapshot.Catalog) error {
 	for _, p := range f.former() {
 		ref, err := catalog.Find(p.Since)
-		if err != nil || p.Identity != "" && identityOf(&snapshot.Snapshot{Ref: ref}) != p.Identity {
+		if err != nil {
+			return p.gone()
+		}
+		if is := identityOf(&snapshot.Snapshot{Ref: ref}); is != "" && p.Identity != "" && is != p.Identity {
 			return p.gone()
 		}
 	}

@@ -51,8 +51,14 @@ func (s *State) Files(ctx context.Context, c importer.Comparison) (*importer.Aga
 }
 
 // Later returns redrive.Redrive.Later of a round of a session that is followed; nil where later rounds have deleted nothing. The target
-// remembers deletions for a time only, and would take documents again that were deleted.
+// remembers deletions for a time only, and would take documents again that were deleted. Where a later round has started over, it returns an
+// error, because that round has sent every document again.
 func (s *State) Later(rounds session.Followed, number int, source redrive.Source, log *slog.Logger) func(context.Context, []string, func(*doc.Document)) error {
+	if over := rounds.StartedOver(); over > number {
+		return func(context.Context, []string, func(*doc.Document)) error {
+			return fmt.Errorf("round %d has started over, and sent every document of its snapshot: nothing of round %d has to be delivered any more: %w", over, number, fault.ErrConfig)
+		}
+	}
 	if !follow.DeletesAfter(rounds, number, s.settings["rules"] != "") {
 		return nil
 	}

@@ -149,6 +149,29 @@ func TestState_Later(t *testing.T) {
 	}
 }
 
+// TestState_LaterStartedOver: a round that starts over sends every document again, so that nothing of former rounds is delivered after it.
+func TestState_LaterStartedOver(t *testing.T) {
+	over := round(2, session.Account{})
+	over.Whole = true
+	all := session.Followed{Rounds: []session.Round{round(0, session.Account{}), round(1, session.Account{Deleted: 1}), over, round(3, session.Account{})}}
+	s, err := resend.Read(t.Context(), "move", started(t, map[string]string{plan.FollowKey: "first"}, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for number, refused := range []bool{true, true, false, false} {
+		later := s.Later(all, number, nil, slog.New(slog.DiscardHandler))
+		if (later != nil) != refused {
+			t.Fatalf("round %d: asks: %t", number, later != nil)
+		}
+		if later == nil {
+			continue
+		}
+		if err := later(t.Context(), []string{"logs"}, func(*doc.Document) {}); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "round 2 has started over") {
+			t.Errorf("round %d: %v", number, err)
+		}
+	}
+}
+
 var errRefused = errors.New("refused")
 
 // silent is a store that takes no records.
