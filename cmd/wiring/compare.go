@@ -59,10 +59,8 @@ func CompareSnapshot(ctx context.Context, o Options, blobs repo.Repository, run 
 			return mine, err
 		},
 	}
-	if run.Changed {
-		if !o.follow.Whole {
-			s.Since = o.follow.Since
-		}
+	if run.Changed && !o.follow.Whole {
+		s.Since = o.follow.Since
 	}
 	run.Failed = func(ctx context.Context, client *target.Client, kept *cms.Coordinator, mine bool) (*verify.Failed, error) {
 		rounds := failedRounds{o.whole(), blobs, client, run.Memory, run.Log}

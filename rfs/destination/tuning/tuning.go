@@ -93,12 +93,13 @@ func (t *Tuner) Tune(ctx context.Context, targets []string, scope Scope) error {
 			t.Log.WarnContext(ctx, "settings stay as they are: the index does not carry the mark of this session", "index", target)
 			continue
 		}
-		noted, err := t.change(ctx, target, uuid, now, scope.settings())
+		set := scope.settings()
+		noted, err := t.change(ctx, target, uuid, now, set)
 		if err != nil {
 			return fmt.Errorf("tune %s: %w", target, err)
 		}
 		if noted {
-			t.Log.InfoContext(ctx, "settings tuned", "index", target, "settings", scope.settings())
+			t.Log.InfoContext(ctx, "settings tuned", "index", target, "settings", set)
 		}
 	}
 	return nil

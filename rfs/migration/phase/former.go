@@ -83,9 +83,6 @@ func (s *Session) discard(ctx context.Context, target, uuid string) (bool, error
 
 // deleteVanished removes the session's target indices of indices that no longer exist on the source, except those that an undo would keep.
 func (s *Session) deleteVanished(ctx context.Context, p *plan.Plan) error {
-	if s.Request != nil && s.Request.Follow != nil && s.Request.Follow.Whole {
-		return s.nameLeft(ctx, p)
-	}
 	if !s.DeleteVanished || s.Root == nil || s.Ledger == nil {
 		return nil
 	}
@@ -117,6 +114,9 @@ func (s *Session) deleteVanished(ctx context.Context, p *plan.Plan) error {
 
 // nameLeft logs the target indices of former rounds that a round which starts over does not replace.
 func (s *Session) nameLeft(ctx context.Context, p *plan.Plan) error {
+	if s.Request == nil || s.Request.Follow == nil || !s.Request.Follow.Whole {
+		return nil
+	}
 	left, err := session.EntriesOf(s.Root).Targets(ctx)
 	if err != nil {
 		return err

@@ -60,6 +60,9 @@ func (s *Session) listIndices(ctx context.Context, lease *session.PhaseLease) er
 	if err := s.deleteVanished(ctx, plan); err != nil {
 		return err
 	}
+	if err := s.nameLeft(ctx, plan); err != nil {
+		return err
+	}
 	r := IndicesRecord{Snapshot: plan.Snapshot, UUID: plan.UUID, Vanished: len(plan.Vanished), LeftOut: plan.LeftOut, Missing: plan.Missing}
 	var names []string
 	for _, x := range plan.Indices {

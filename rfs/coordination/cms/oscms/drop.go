@@ -32,7 +32,7 @@ func Drop(ctx context.Context, c rest.API, sess string) (dropped []string, err e
 		// One request deletes all or none, so that no session is half deleted. With expand_wildcards alone the deletion of a missing index
 		// would be acknowledged.
 		query := url.Values{"expand_wildcards": {"none"}, "ignore_unavailable": {jsonFalse}, "allow_no_indices": {jsonFalse}}
-		status, answer, err := c.Do(ctx, http.MethodDelete, inPath(dropped), query, nil)
+		status, answer, err := c.Do(ctx, http.MethodDelete, "/"+strings.Join(dropped, ","), query, nil)
 		switch {
 		case err != nil:
 			return nil, errors.Join(fmt.Errorf("remove %s: %w", strings.Join(dropped, ", "), err), fault.ErrUnavailable)
@@ -52,7 +52,7 @@ const dropTries = 5
 func existing(ctx context.Context, c rest.API, names []string) (found []string, err error) {
 	var is map[string]json.RawMessage
 	query := url.Values{"ignore_unavailable": {"true"}, "allow_no_indices": {"true"}, "expand_wildcards": {"none"}, "filter_path": {"*.settings.index.uuid"}}
-	if err := rest.Get(ctx, c, inPath(names)+"/_settings", query, &is); err != nil {
+	if err := rest.Get(ctx, c, "/"+strings.Join(names, ",")+"/_settings", query, &is); err != nil {
 		return nil, fmt.Errorf("indices of the session: %w", err)
 	}
 	for _, name := range names {
@@ -61,13 +61,4 @@ func existing(ctx context.Context, c rest.API, names []string) (found []string, 
 		}
 	}
 	return found, nil
-}
-
-// inPath returns the path of indices.
-func inPath(names []string) string {
-	escaped := make([]string, len(names))
-	for i, name := range names {
-		escaped[i] = url.PathEscape(name)
-	}
-	return "/" + strings.Join(escaped, ",")
 }
