@@ -25,7 +25,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
 	"github.com/rfsd/rfsd/rfs/migration/follow"
-	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/rfs/source/repo"
@@ -215,7 +214,7 @@ func (r rounds) run(ctx context.Context, x follow.Round) (*report.Migration, err
 		}
 	}
 	if done == nil {
-		return nil, phase.SnapshotGone(err)
+		return nil, plan.SnapshotGone(err)
 	}
 	of := x.Report()
 	if done.Round = &of; err == nil && follow.Arrived(done.Summary, r.stops.Match) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"slices"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
@@ -117,19 +116,11 @@ func (s *Session) nameLeft(ctx context.Context, p *plan.Plan) error {
 	if s.Request == nil || s.Request.Follow == nil || !s.Request.Follow.Whole {
 		return nil
 	}
-	left, err := session.EntriesOf(s.Root).Targets(ctx)
-	if err != nil {
-		return err
+	filled, err := session.EntriesOf(s.Root).Targets(ctx)
+	if left := p.Left(filled); err == nil && len(left) > 0 {
+		s.Log.WarnContext(ctx, "target indices of former rounds stay: their indices are not followed any more, or the source has deleted them since", "targets", fault.Names(left, mostDiffers))
 	}
-	for _, x := range p.Indices {
-		for _, name := range x.Entry.Naming.Targets() {
-			delete(left, name)
-		}
-	}
-	if len(left) > 0 {
-		s.Log.WarnContext(ctx, "target indices of former rounds stay: their indices are not followed any more, or the source has deleted them since", "targets", fault.Names(slices.Sorted(maps.Keys(left)), mostDiffers))
-	}
-	return nil
+	return err
 }
 
 // formerTargets returns the target indices of an entry that former rounds have filled, with their UUIDs. A backing index of a data stream

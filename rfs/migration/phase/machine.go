@@ -14,7 +14,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
-	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
 // step is the row of the state machine that is due, with the record of its phase.
@@ -187,17 +186,7 @@ func (s *Session) withoutSnapshot(ctx context.Context, err error) error {
 	if rerr != nil || started[snapshotKey] == "" {
 		return err
 	}
-	return SnapshotGone(err)
-}
-
-// SnapshotGone adds to an error for a snapshot that the repository lacks what to do if a session was started with it. It returns other
-// errors unchanged.
-func SnapshotGone(err error) error {
-	var missing *snapshot.NotFound
-	if !errors.As(err, &missing) {
-		return err
-	}
-	return fmt.Errorf("%w: the session was started with it: check that the repository is the same; if the snapshot was deleted, the session cannot continue: remove its indices from the target (rfsctl undo), and start a new one (--session-name)", err)
+	return plan.SnapshotGone(err)
 }
 
 // Planned returns the plan of this process; nil before it is made.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -298,4 +299,15 @@ func (s *Since) decides() string {
 	is := *s
 	is.Locator.Generations, is.Locator.MetaSum = nil, ""
 	return JSON(is)
+}
+
+// Left returns the sorted names of the target indices among filled, by name, that p does not fill.
+func (p *Plan) Left(filled map[string]string) []string {
+	left := maps.Clone(filled)
+	for _, x := range p.Indices {
+		for _, name := range x.Entry.Naming.Targets() {
+			delete(left, name)
+		}
+	}
+	return slices.Sorted(maps.Keys(left))
 }

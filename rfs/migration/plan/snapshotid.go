@@ -2,6 +2,7 @@ package plan
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
@@ -48,4 +49,14 @@ func SnapshotIdentity(ctx context.Context, repo snapshot.Repository, name string
 		return "", err
 	}
 	return identityOf(snap), nil
+}
+
+// SnapshotGone adds to an error for a snapshot that the repository lacks what to do if a session was started with it. It returns other
+// errors unchanged.
+func SnapshotGone(err error) error {
+	var missing *snapshot.NotFound
+	if !errors.As(err, &missing) {
+		return err
+	}
+	return fmt.Errorf("%w: the session was started with it: check that the repository is the same; if the snapshot was deleted, the session cannot continue: remove its indices from the target (rfsctl undo), and start a new one (--session-name)", err)
 }
