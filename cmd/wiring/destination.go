@@ -19,7 +19,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/export"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
-	"github.com/rfsd/rfsd/rfs/migration/compare"
 	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/phase"
@@ -108,25 +107,25 @@ func openExport(ctx context.Context, o Options, writer string) (*export.Export, 
 	return x, nil
 }
 
-// writeMappings writes the mappings of an export next to its files.
+// writeMappings writes the description of the indices of an export next to its files.
 func writeMappings(ctx context.Context, o Options, body []byte) error {
 	if repo.IsBucket(o.exportDir) {
 		to, err := repo.OpenBucket(ctx, o.exportDir, o.stores, retry.Policy{})
 		if err != nil {
 			return err
 		}
-		return to.Put(ctx, compare.MappingsName, body)
+		return to.Put(ctx, creation.ExportedName, body)
 	}
-	return files.Replace(filepath.Join(o.exportDir, compare.MappingsName), 0o644, func(w io.Writer) error {
+	return files.Replace(filepath.Join(o.exportDir, creation.ExportedName), 0o644, func(w io.Writer) error {
 		_, err := w.Write(body)
 		return err
 	})
 }
 
-// identifyFiles binds a session to its export, which gets the mappings, and to how files are compressed.
+// identifyFiles binds a session to its export, which describes its indices, and to how files are compressed.
 func identifyFiles(o Options, s *phase.Session, x *export.Export) {
 	s.Exported = func(ctx context.Context, p *plan.Plan) error {
-		body, err := compare.EncodeMappings(ctx, &creation.Indices{Rules: o.rules, Overrides: o.overrides}, p)
+		body, err := creation.EncodeExported(ctx, &creation.Indices{Rules: o.rules, Overrides: o.overrides}, p)
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/rfs/source/repo"
@@ -43,9 +44,11 @@ func OpenImport(ctx context.Context, o ImportOptions, log *slog.Logger, in *Reso
 	existing := &importer.Existing{Counts: r.client, Records: session.PriorsOf(r.kept), Policy: o.existing, Chosen: o.existing != "", Log: log}
 	identity := maps.Clone(r.identity)
 	identity[phase.ExistingKey] = string(o.existing) // empty until it is chosen
+	exported := creation.Exported{Files: h.blobs, Indices: &creation.Indices{Cluster: r.client, Version: r.version, Requester: r.client, Log: log}}
 	h.Import = &importer.Import{
 		Source: h.blobs, Store: r.store, Session: session.IdentityOf(r.kept), Identity: identity, Clock: timing.SystemClock(), Log: log, Failed: r.failed,
-		Indices: &importer.TargetIndices{Cluster: r.client, Create: o.windows.NewIndices.Create, Ledger: r.ledger, Ask: existing.Ask}, Ledger: r.ledger,
+		Indices: &importer.TargetIndices{Cluster: r.client, Create: o.windows.NewIndices.Create, Make: exported.Make, Ledger: r.ledger, Ask: existing.Ask},
+		Ledger:  r.ledger,
 		Arrived: func(ctx context.Context, sent cms.Counts) (progress.Arrival, []rollback.Own, error) {
 			again, err := progress.ReadRedrives(ctx, r.kept)
 			if err != nil {

@@ -28,6 +28,7 @@ func (o opened) Close() error {
 // receiver is the target of a session, with the store of its state.
 type receiver struct {
 	client   *target.Client
+	version  target.Version
 	identity map[string]string // of the target
 	store    cms.Store
 	kept     *cms.Coordinator // the state of the work, in store
@@ -51,7 +52,7 @@ func openReceiver(ctx context.Context, o Options, log *slog.Logger, in *Resource
 	if err != nil {
 		return r, err
 	}
-	r.writer = in.newHolder()
+	r.version, r.writer = v, in.newHolder()
 	store, err := in.openStore(ctx, o, r.writer, log, all)
 	if err != nil {
 		return r, err

@@ -292,8 +292,8 @@ func indicesOf(t *testing.T, r *verify.Report) string {
 	return string(b)
 }
 
-// TestVerifyOfAnExport exports, imports into indices with dynamic mappings, and compares: rejected documents are in the account, and
-// fields have other types than in the export's mappings.
+// TestVerifyOfAnExport exports, and imports into indices that the export describes, where nothing differs. Then it imports into indices
+// with dynamic mappings, and compares: rejected documents are in the account, and fields have other types than in the export's mappings.
 func TestVerifyOfAnExport(t *testing.T) {
 	n := cluster.OpenSearch(t, targets[0])
 	wipe(t, n)
@@ -304,9 +304,20 @@ func TestVerifyOfAnExport(t *testing.T) {
 	}
 	args := []string{"--from", out, "--target-host", n.URL, "--output", "json"}
 	imported := RunIn(t, dir, nil, "rfsd", append([]string{"import", "--create-indices"}, args...)...)
+	if imported.Code != 0 {
+		t.Fatalf("import into indices that the export describes: exit %d: %s", imported.Code, imported.Stderr)
+	}
+	if res, r := verified(t, dir, append([]string{""}, args...)); res.Code != 0 || r.State != verify.Equal {
+		t.Errorf("indices that the export describes: exit %d\n%s%s", res.Code, notEqual(r), res.Stderr)
+	}
+	wipe(t, n)
+	description := filepath.Join(out, "rfsd-mappings.json")
+	must(t, os.Rename(description, filepath.Join(dir, "moved")))
+	imported = RunIn(t, dir, nil, "rfsd", append([]string{"import", "--create-indices"}, args...)...)
 	if imported.Code != 0 && imported.Code != 6 {
 		t.Fatalf("import: exit %d: %s", imported.Code, imported.Stderr)
 	}
+	must(t, os.Rename(filepath.Join(dir, "moved"), description))
 	res, r := verified(t, dir, append([]string{""}, args...))
 	failed, fields := int64(0), 0
 	for _, x := range r.Indices {
@@ -333,7 +344,7 @@ func TestVerifyOfAnExport(t *testing.T) {
 		t.Fatal(err)
 	}
 	must(t, os.Remove(filepath.Join(out, "rfsd-export.json")))
-	must(t, os.Remove(filepath.Join(out, "rfsd-mappings.json")))
+	must(t, os.Remove(description))
 	must(t, os.RemoveAll(filepath.Join(out, ".rfsd")))
 	if res, bare := verified(t, dir, append([]string{""}, args...)); res.Code != imported.Code || len(bare.Indices) != len(r.Indices) {
 		t.Errorf("without its manifest and mappings: exit %d\n%s%s", res.Code, notEqual(bare), res.Stderr)

@@ -29,9 +29,9 @@ func TestExportedFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	body, err := compare.EncodeMappings(t.Context(), &creation.Indices{}, p)
+	body, err := creation.EncodeExported(t.Context(), &creation.Indices{}, p)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, compare.MappingsName), body, 0o644)
+		err = os.WriteFile(filepath.Join(dir, creation.ExportedName), body, 0o644)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func TestExportedFields(t *testing.T) {
 			}
 			defer client.Close()
 			from := t.TempDir()
-			b, err := os.ReadFile(filepath.Join(dir, compare.MappingsName))
+			b, err := os.ReadFile(filepath.Join(dir, creation.ExportedName))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -75,7 +75,7 @@ func TestExportedFields(t *testing.T) {
 				b = []byte(c.file)
 			}
 			if c.file != "none" {
-				if err := os.WriteFile(filepath.Join(from, compare.MappingsName), b, 0o600); err != nil {
+				if err := os.WriteFile(filepath.Join(from, creation.ExportedName), b, 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -25,7 +25,10 @@ type Cluster interface {
 // create a missing index with guessed mappings.
 type TargetIndices struct {
 	Cluster Cluster
-	Create  bool // create missing indices with the target's defaults and templates
+	Create  bool // create missing indices, with the target's defaults and templates unless Make creates them
+	// Make creates an index with a mark, as an export describes it, unless the target has it. known is false if no export describes the
+	// index. It is not called concurrently. nil: no index is described.
+	Make func(ctx context.Context, index string, mark objects.Mark) (created, known bool, err error)
 	// Ledger records the indices that the session creates; nil: nothing is recorded.
 	Ledger objects.Ledger
 	// Ask returns the reason why documents may not be sent to an existing index, and reports whether the session found the index
@@ -92,35 +95,44 @@ func (x *TargetIndices) Ensure(ctx context.Context, name []byte) error {
 // create creates an index and records it. After a request without an answer the record stays an intent. made reports
 // whether this call created the index.
 func (x *TargetIndices) create(ctx context.Context, index string) (made bool, err error) {
-	body := json.RawMessage("{}")
+	var mark objects.Mark
 	if x.Ledger != nil {
-		mark, err := x.Ledger.Mark(ctx)
-		if err == nil {
-			body, err = mark.Put(objects.IndexMark, index, body)
-		}
-		if err == nil {
+		if mark, err = x.Ledger.Mark(ctx); err == nil {
 			err = x.Ledger.Intend(ctx, rollback.Index, index)
 		}
 		if err != nil {
 			return false, err
 		}
 	}
-	err = x.Cluster.CreateIndex(ctx, index, body)
-	there := target.IsExists(err)
-	if err != nil && !there {
-		err = fmt.Errorf("create index %s: %w", index, err)
-	}
+	made, err = x.make(ctx, index, mark)
 	switch {
-	case x.Ledger == nil && there:
-		return false, nil
 	case x.Ledger == nil:
-		return err == nil, err
-	case there: // another process was faster
-		return false, x.Ledger.Decide(ctx, rollback.Index, index)
-	case err == nil:
-		return true, x.Ledger.Confirm(ctx, rollback.Index, index)
+	case err == nil && made:
+		err = x.Ledger.Confirm(ctx, rollback.Index, index)
+	case err == nil: // another process was faster
+		err = x.Ledger.Decide(ctx, rollback.Index, index)
 	case errors.Is(err, fault.ErrRejected):
-		return false, errors.Join(err, x.Ledger.Withdraw(ctx, rollback.Index, index))
+		err = errors.Join(err, x.Ledger.Withdraw(ctx, rollback.Index, index))
 	}
-	return false, err
+	return made && err == nil, err
+}
+
+// make creates an index with a mark. made is false if the target has it already.
+func (x *TargetIndices) make(ctx context.Context, index string, mark objects.Mark) (made bool, err error) {
+	if x.Make != nil {
+		if made, known, err := x.Make(ctx, index, mark); known || err != nil {
+			return made, err
+		}
+	}
+	body, err := mark.Put(objects.IndexMark, index, json.RawMessage("{}"))
+	if err != nil {
+		return false, err
+	}
+	switch err = x.Cluster.CreateIndex(ctx, index, body); {
+	case target.IsExists(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("create index %s: %w", index, err)
+	}
+	return true, nil
 }

@@ -48,9 +48,13 @@ func (c *oneIndex) CreateIndex(context.Context, string, []byte) error {
 }
 
 func TestCreatedIndicesAreRecorded(t *testing.T) {
+	described := func(made, known bool, err error) func(context.Context, string, objects.Mark) (bool, bool, error) {
+		return func(context.Context, string, objects.Mark) (bool, bool, error) { return made, known, err }
+	}
 	for _, c := range []struct {
 		name    string
 		on      oneIndex
+		make    func(context.Context, string, objects.Mark) (bool, bool, error)
 		refuse  error
 		want    []string
 		fails   error
@@ -61,11 +65,16 @@ func TestCreatedIndicesAreRecorded(t *testing.T) {
 		{name: "another process was faster", on: oneIndex{err: &fault.StatusError{Status: 400, Type: "resource_already_exists_exception"}}, want: []string{"intend index a", "decide a"}, created: 1},
 		{name: "the target rejects it", on: oneIndex{err: fault.ErrRejected}, want: []string{"intend index a", "withdraw a"}, fails: fault.ErrRejected, created: 1},
 		{name: "the answer was lost", on: oneIndex{err: fault.ErrUnavailable}, want: []string{"intend index a"}, fails: fault.ErrUnavailable, created: 1},
+		{name: "as the export describes it", make: described(true, true, nil), want: []string{"intend index a", "confirm a"}},
+		{name: "the export does not describe it", make: described(false, false, nil), want: []string{"intend index a", "confirm a"}, created: 1},
+		{name: "another process was faster with the export", make: described(false, true, nil), want: []string{"intend index a", "decide a"}},
+		{name: "the target rejects the description", make: described(false, true, fault.ErrRejected), want: []string{"intend index a", "withdraw a"}, fails: fault.ErrRejected},
+		{name: "the description is damaged", make: described(false, false, fault.ErrCorrupt), want: []string{"intend index a"}, fails: fault.ErrCorrupt},
 		{name: "the session is undone", refuse: session.ErrUndone, want: []string{"intend index a"}, fails: session.ErrUndone},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := &ledger{refuse: c.refuse}
-			x := &importer.TargetIndices{Cluster: &c.on, Create: true, Ledger: l}
+			x := &importer.TargetIndices{Cluster: &c.on, Create: true, Make: c.make, Ledger: l}
 			err := x.Ensure(t.Context(), []byte("a"))
 			if !errors.Is(err, c.fails) || c.fails == nil && err != nil {
 				t.Errorf("%v", err)

@@ -1,0 +1,129 @@
+package creation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"slices"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
+	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
+)
+
+const (
+	// ExportedName is the file of an export that describes its indices.
+	ExportedName = "rfsd-mappings.json"
+	// maxExported bounds the size of that file in bytes.
+	maxExported = 256 << 20
+)
+
+// exportedIndices holds the converted mappings and settings of an export by target index. A data stream has one mapping for each backing
+// index, and the settings of the last one.
+type exportedIndices struct {
+	Format   int                          `json:"rfsd_mappings"`
+	Indices  map[string][]json.RawMessage `json:"indices"`
+	Settings map[string]map[string]any    `json:"settings,omitempty"` // earlier versions wrote none
+}
+
+// EncodeExported returns the content of the file that describes the indices of a plan. It omits indices whose mapping cannot be converted.
+func EncodeExported(ctx context.Context, indices *Indices, p *plan.Plan) ([]byte, error) {
+	all := exportedIndices{Format: 1, Indices: map[string][]json.RawMessage{}, Settings: map[string]map[string]any{}}
+	for _, x := range p.Indices {
+		if x.Source == nil {
+			continue
+		}
+		wanted, err := indices.Wanted(ctx, x)
+		if err != nil {
+			return nil, err
+		}
+		for _, w := range wanted {
+			done, err := metadata.ConvertIndex(target.Version{Distribution: "opensearch", Number: "3.0.0", Major: 3}, w)
+			var body struct {
+				Mappings json.RawMessage
+				Settings map[string]any
+			}
+			if err != nil || json.Unmarshal(done.Body, &body) != nil {
+				continue
+			}
+			if len(body.Mappings) == 0 {
+				body.Mappings = json.RawMessage("{}")
+			}
+			all.Indices[w.Name], all.Settings[w.Name] = append(all.Indices[w.Name], body.Mappings), body.Settings
+		}
+	}
+	b, err := json.Marshal(all)
+	return append(b, '\n'), err
+}
+
+// ReadExported returns the indices of an export as a plan, with one index for each of their mappings; nil if the export does not describe
+// them.
+func ReadExported(ctx context.Context, blobs snapshot.Repository) (*plan.Plan, error) {
+	r, err := blobs.Open(ctx, ExportedName, 0, -1)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(io.LimitReader(r, maxExported+1))
+	if err = errors.Join(err, r.Close()); err != nil {
+		return nil, fmt.Errorf("read %s: %w", ExportedName, err)
+	}
+	var all exportedIndices
+	switch err := json.Unmarshal(b, &all); {
+	case len(b) > maxExported:
+		return nil, fmt.Errorf("%s is longer than %d bytes: %w", ExportedName, maxExported, fault.ErrUnsupported)
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w: %w", ExportedName, err, fault.ErrCorrupt)
+	case all.Format != 1:
+		return nil, fmt.Errorf("%s has the format %d, this rfsd knows 1: %w", ExportedName, all.Format, fault.ErrUnsupported)
+	}
+	p := &plan.Plan{}
+	for _, name := range slices.Sorted(maps.Keys(all.Indices)) {
+		for _, body := range all.Indices[name] {
+			p.Indices = append(p.Indices, plan.Index{Name: name, Entry: plan.Entry{Naming: plan.Naming{Index: name}, Create: true},
+				Source: &snapshot.Index{Name: name, Settings: metadata.IndexSettings(all.Settings[name]), Mappings: []snapshot.Mapping{{Type: "_doc", Body: body}}}})
+		}
+	}
+	return p, nil
+}
+
+// Exported creates indices as an export describes them. It is not safe for concurrent use.
+type Exported struct {
+	Indices *Indices
+	Files   snapshot.Repository
+
+	by map[string]plan.Index // nil: the description has not been read
+}
+
+// Make creates an index with a mark unless the target has it. known is false if the export does not describe the index.
+func (e *Exported) Make(ctx context.Context, index string, mark objects.Mark) (created, known bool, err error) {
+	if e.by == nil {
+		p, err := ReadExported(ctx, e.Files)
+		if err != nil {
+			return false, false, err
+		}
+		e.by = map[string]plan.Index{}
+		if p != nil {
+			for _, x := range p.Indices { // the last backing index of a data stream takes the writes
+				x.Entry.Create = false
+				e.by[x.Name] = x
+			}
+		}
+	}
+	x, known := e.by[index]
+	if !known {
+		return false, false, nil
+	}
+	x.Mark = mark
+	made, err := e.Indices.Make(ctx, x)
+	return len(made.Created) > 0, true, err
+}
