@@ -224,6 +224,7 @@ func undoWith(ctx context.Context, call *config.Call, o config.Undo, s *coordina
 		}
 	}
 	switch {
+	case len(all) == 0: // nothing needs --yes
 	case !o.Removal.Yes:
 		return fmt.Errorf("nothing was removed; --yes removes the objects listed as %q: %w", rollback.Created, fault.ErrConfig)
 	case refused > 0:

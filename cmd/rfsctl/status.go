@@ -319,7 +319,11 @@ func printRounds(w io.Writer, f *progress.Following, lag *float64) {
 
 func printTotals(w io.Writer, r status.Report, m *progress.Migration) {
 	t := m.Totals
-	fmt.Fprintf(w, "snapshot %s", orDash(m.Snapshot))
+	kind := "" // import or consume: no snapshot and no shards
+	if len(m.Phases) == 1 && slices.Contains([]string{status.ImportPhase, status.StreamPhase}, m.Phases[0].Name) {
+		kind = m.Phases[0].Name
+	}
+	fmt.Fprint(w, cmp.Or(kind, "snapshot "+orDash(m.Snapshot)))
 	if m.Session != "" {
 		fmt.Fprintf(w, ", session %s", m.Session)
 	}
@@ -327,7 +331,14 @@ func printTotals(w io.Writer, r status.Report, m *progress.Migration) {
 		fmt.Fprintf(w, ": %s", v)
 	}
 	share := cmp.Or(r.Progress.Share, part(t.BytesDone, t.Bytes))
-	progress.Fprintf(w, "\n%s  %d of %d shards", bar(share, 30), t.ShardsDone, t.Shards)
+	switch fmt.Fprintf(w, "\n%s  ", bar(share, 30)); kind {
+	case "":
+		progress.Fprintf(w, "%d of %d shards", t.ShardsDone, t.Shards)
+	case status.ImportPhase:
+		progress.Fprintf(w, "%d of %d windows", t.Items-t.ItemsOpen, t.Items)
+	default:
+		progress.Fprintf(w, "%s", progress.Plural(t.Items, "partition"))
+	}
 	if t.ShardsFailed > 0 {
 		progress.Fprintf(w, ", %d failed", t.ShardsFailed)
 	}

@@ -74,7 +74,7 @@ func readPause() func(context.Context, *cms.Coordinator) (*progress.Reading, err
 			return nil, err
 		}
 		is := *first
-		is.At, is.Redriven = head.At, head.Redriven
+		is.At, is.Redriven, is.Undone = head.At, head.Redriven, head.Undone
 		return &is, is.ReadRounds(ctx, store)
 	}
 }

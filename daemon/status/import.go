@@ -76,7 +76,7 @@ func sumImport(r *progress.Reading) (*progress.Migration, []Item, error) {
 
 // headOf returns the clock and the orders of a session whose items are not shards.
 func headOf(r *progress.Reading) *progress.Migration {
-	return &progress.Migration{ReadAt: r.At.UTC(), Intent: r.Intent, Indices: []progress.Index{}, Failures: []progress.Failure{}}
+	return &progress.Migration{ReadAt: r.At.UTC(), Intent: r.Intent, Undone: r.Undone, Indices: []progress.Index{}, Failures: []progress.Failure{}}
 }
 
 // countLease counts an item that is leased or whose lease has expired.

@@ -259,6 +259,16 @@ func TestUndoOfAnImport(t *testing.T) {
 	if after := onTarget(t, n); !slices.Equal(after, slices.Sorted(slices.Values(append(before, "index new-2")))) {
 		t.Errorf("left %v, before %v", after, before)
 	}
+	if res := Run(t, "rfsctl", append([]string{"status"}, at...)...); !strings.Contains(res.Stdout, "import, session moved: undone\n") || !strings.Contains(res.Stdout, " windows, ") {
+		t.Errorf("status: exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
+	}
+	call(t, n, "DELETE", "/new-2", nil)
+	undone(t, 0, at...)
+	for _, more := range [][]string{nil, {"--yes"}} {
+		if res := Run(t, "rfsctl", append(append([]string{"undo"}, more...), at...)...); res.Code != 0 || !strings.Contains(res.Stdout, "nothing is recorded") {
+			t.Errorf("nothing is left to undo, %v: exit %d: %s%s", more, res.Code, res.Stdout, res.Stderr)
+		}
+	}
 	if res := Run(t, "rfsd", args...); res.Code != 1 || !strings.Contains(res.Stderr, "rfsctl undo") {
 		t.Errorf("the import continues: exit %d: %s", res.Code, res.Stderr)
 	}

@@ -28,7 +28,7 @@ type Reading struct {
 	Items                []cms.Item // all documents among the items, including foreign ones
 }
 
-// ReadHead reads the store's clock, the intent of a session, and the records of re-driven documents.
+// ReadHead reads the store's clock, the identity and the intent of a session, and the records of re-driven documents.
 func ReadHead(ctx context.Context, c *cms.Coordinator) (*Reading, error) {
 	now, _, err := c.Leases().Now(ctx)
 	if err != nil {
@@ -42,7 +42,14 @@ func ReadHead(ctx context.Context, c *cms.Coordinator) (*Reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Reading{At: now.Truncate(time.Millisecond), Intent: NewIntent(i), Redriven: again}, nil
+	s, undone, err := session.IdentityOf(c).Head(ctx)
+	if err != nil && !errors.Is(err, cms.ErrNotFound) { // without settings the session has not started
+		return nil, err
+	}
+	return &Reading{
+		At: now.Truncate(time.Millisecond), Intent: NewIntent(i), Redriven: again,
+		Repository: s["repository"], Snapshot: s["snapshot"], Followed: s["follow"] != "", Undone: undone,
+	}, nil
 }
 
 // ReadStore reads every item and every record of phases and indices once. Missing records are not an error.
@@ -51,11 +58,6 @@ func ReadStore(ctx context.Context, c *cms.Coordinator) (*Reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, undone, err := session.IdentityOf(c).Head(ctx)
-	if err != nil && !errors.Is(err, cms.ErrNotFound) { // without settings the migration has not started
-		return nil, err
-	}
-	r.Repository, r.Snapshot, r.Followed, r.Undone = s["repository"], s["snapshot"], s["follow"] != "", undone
 	if r.Indices, err = records(ctx, c, "index"); err != nil {
 		return nil, err
 	}
