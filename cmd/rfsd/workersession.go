@@ -62,13 +62,16 @@ func noteError(r *daemon.Record, err error) {
 	if err != nil && r.Error == "" {
 		r.Error = fault.Text(err)
 	}
-	r.Gone = r.Gone || errors.Is(err, cms.ErrStoreGone)
+	r.Gone = r.Gone || gone(err)
 }
 
 // failedRecord returns the record of a worker that failed before its first step.
 func failedRecord(err error) daemon.Record {
-	return daemon.Record{Exit: codeOf(exit.Failed), Outcome: engine.Released.String(), Error: fault.Text(err), Gone: errors.Is(err, cms.ErrStoreGone)}
+	return daemon.Record{Exit: codeOf(exit.Failed), Outcome: engine.Released.String(), Error: fault.Text(err), Gone: gone(err)}
 }
+
+// gone reports whether no worker of the session can work any more: its state was deleted, or what it created was removed.
+func gone(err error) bool { return errors.Is(err, cms.ErrStoreGone) || errors.Is(err, session.ErrUndone) }
 
 func (h *workerSession) failed(err error) daemon.Record {
 	r := failedRecord(err)

@@ -132,6 +132,10 @@ func TestUndoRemovesWhatAMigrationCreatedAndNothingElse(t *testing.T) {
 				if res := RunIn(t, dir, nil, "rfsd", args...); res.Code != 1 || !strings.Contains(res.Stderr, "rfsctl undo") {
 					t.Errorf("the session continues: exit %d: %s", res.Code, res.Stderr)
 				}
+				node := append([]string{"run", "--one-machine", "--data-dir", t.TempDir()}, args[1:]...)
+				if res := RunIn(t, dir, nil, "rfsd", node...); res.Code != 1 || !strings.Contains(res.Stderr, "rfsctl undo") {
+					t.Errorf("a node continues: exit %d: %s", res.Code, res.Stderr)
+				}
 			})
 		}
 	}
