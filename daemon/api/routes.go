@@ -128,7 +128,7 @@ func last(w http.ResponseWriter) {
 func (s *Server) authorize(w http.ResponseWriter, req *http.Request, r route, auth authenticator) {
 	who, err := auth.authenticate(req)
 	if err == nil && !slices.Contains(r.roles, who.role) {
-		err = denied(fmt.Sprintf("the role %s may not %s %s", who.role, r.method, req.URL.Path))
+		err = denied(fmt.Sprintf("the role %s may not %s %s: that takes the operators' socket on the node's machine (--socket of rfsd run), or a certificate of the role %s", who.role, r.method, req.URL.Path, r.roles[0]))
 	}
 	if err != nil {
 		s.fail(w, err)

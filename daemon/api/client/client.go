@@ -69,14 +69,13 @@ func reach(name string, id *cert.Identity) (node, error) {
 	dialer := &net.Dialer{Timeout: 2 * time.Second}
 	tr := &http.Transport{MaxIdleConns: 2, IdleConnTimeout: 30 * time.Second}
 	n.http = &http.Client{Transport: tr}
-	if strings.Contains(name, "/") {
-		path := strings.TrimPrefix(name, "unix://")
+	if path := strings.TrimPrefix(name, "unix://"); strings.Contains(path, "/") && !strings.Contains(path, "://") {
 		tr.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return dialer.DialContext(ctx, "unix", path) }
 		return n, nil
 	}
 	host, _, err := net.SplitHostPort(name)
 	if err != nil {
-		return n, fmt.Errorf("invalid node %q: want host:port or the path of a socket: %w", name, fault.ErrConfig)
+		return n, fmt.Errorf("invalid node %q: want host:port without a scheme, or the path of a socket: %w", name, fault.ErrConfig)
 	}
 	tr.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", name) }
 	ip := net.ParseIP(host)

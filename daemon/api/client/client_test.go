@@ -64,6 +64,20 @@ func authority(t *testing.T, fleet string) func(name, as string) *cert.Identity 
 	}
 }
 
+func TestNew_NamesOfNodes(t *testing.T) {
+	for _, c := range []struct {
+		node string
+		want error
+	}{
+		{"127.0.0.1:7400", nil}, {"localhost:7400", nil}, {"[::1]:7400", nil}, {"/run/rfsd/operator.sock", nil}, {"unix:///run/rfsd/operator.sock", nil}, {"./s.sock", nil},
+		{"http://127.0.0.1:7400", fault.ErrConfig}, {"https://node1:7400/", fault.ErrConfig}, {"node1", fault.ErrConfig}, {"", fault.ErrConfig},
+	} {
+		if _, err := New(Options{Nodes: []string{c.node}}); !errors.Is(err, c.want) || c.want == nil && err != nil {
+			t.Errorf("%q: %v", c.node, err)
+		}
+	}
+}
+
 // TestAWrongWayToAskStatesTheRightOne: a failed connection with a known cause is not reported as an unreachable node.
 func TestAWrongWayToAskStatesTheRightOne(t *testing.T) {
 	blue, other := authority(t, "blue"), authority(t, "blue")
