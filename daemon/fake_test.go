@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -12,8 +11,8 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/testing/boltstore"
 )
 
 // fakeWorker is a worker controlled by the test.
@@ -154,17 +153,9 @@ type node struct {
 
 func newStore(t *testing.T, shards int) *cms.Coordinator {
 	t.Helper()
-	bolt, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := bolt.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	bolt := boltstore.Open(t)
 	c := cms.New(cms.Config{Store: bolt, Creator: "test", InitialLease: 2 * time.Second})
-	_, err = c.SeedItems(t.Context(), func(yield func(cms.ItemID) bool) {
+	_, err := c.SeedItems(t.Context(), func(yield func(cms.ItemID) bool) {
 		for n := range shards {
 			if !yield(cms.ItemID{Index: "logs", Shard: n}) {
 				return

@@ -7,12 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/rfsd/rfsd/daemon/mirror"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
@@ -21,6 +19,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
+	"github.com/rfsd/rfsd/testing/boltstore"
 )
 
 type anywhere struct{}
@@ -83,11 +82,7 @@ func TestAnImportIsShownAsAMigrationIs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	store, err := boltcms.Open(filepath.Join(t.TempDir(), "cms.db"), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
+	store := boltstore.Open(t)
 	coordinator := cms.New(cms.Config{Store: store, Creator: "test"})
 	files, err := repo.NewDir(dir)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/testing/boltstore"
 )
 
 // TestDaemon_LimitsAreSet: a limit that an operator sets overrides the option of a node until it is removed, for running workers and for a
@@ -31,7 +32,7 @@ func TestDaemon_LimitsAreSet(t *testing.T) {
 				if c.shared {
 					conf.Send.Hold, conf.Read.Hold = hold, func(ctx context.Context, _ primitive.Spender) error { <-ctx.Done(); return nil }
 				}
-				bolt := openBolt(t)
+				bolt := boltstore.Open(t)
 				n := nodeOn(t, bolt, conf)
 				forever := func() time.Duration { return time.Hour }
 				settle := func(n *node) {

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -19,8 +18,8 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/testing/boltstore"
 )
 
 // silentStore does not answer while it is silent.
@@ -63,11 +62,7 @@ func (s *silentStore) Scan(ctx context.Context) iter.Seq2[cms.Item, error] {
 
 func TestStatusAnswersAtOnceWhileTheStoreIsSilent(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		bolt, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { bolt.Close() })
+		bolt := boltstore.Open(t)
 		store := &silentStore{Store: bolt}
 		c := cms.New(cms.Config{Store: store, Creator: "test"})
 		n := startNode(t, Config{Workers: 1, Open: func(context.Context) (*cms.Coordinator, error) { return c, nil }}, &fakeStarter{stopped: handsOff})

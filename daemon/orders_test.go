@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -16,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/testing/boltstore"
 )
 
 // heldStore delays writes in flight.
@@ -49,16 +49,6 @@ func nodeOn(t *testing.T, store cms.Store, conf Config) *node {
 	n.store = c
 	until(t, "the store was read", func() bool { return n.Ready() == nil })
 	return n
-}
-
-func openBolt(t *testing.T) *boltcms.Store {
-	t.Helper()
-	bolt, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { bolt.Close() })
-	return bolt
 }
 
 // stateOf returns the state of a node as it reports it.
@@ -200,7 +190,7 @@ func TestOrderOfADaemon(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) { c.test(t, openBolt(t)) })
+			inVirtualTime(t, func(t *testing.T) { c.test(t, boltstore.Open(t)) })
 		})
 	}
 }

@@ -24,7 +24,7 @@ type Record struct {
 	Item    string     `json:"item,omitempty"`
 	Counts  cms.Counts `json:"counts,omitzero"`
 	Error   string     `json:"error,omitempty"`
-	Gone    bool       `json:"gone,omitempty"` // the session has ended for good: its store was deleted, or rfsctl undo removed what it created
+	Gone    bool       `json:"gone,omitempty"` // no worker can continue: the store was deleted, or rfsctl undo removed what the session created
 	// Next are the successors of the item, which can be continued without a search.
 	Next []string `json:"next,omitempty"`
 	// Rate is the number of the last rate command that the worker follows.
@@ -135,7 +135,7 @@ type End struct {
 // isClean reports whether the worker ended by itself with a final record.
 func (e End) isClean() bool { return e.Last != nil && e.Last.Exit != nil && e.Signal == "" }
 
-// goneError is the reason of a worker whose session has ended for good, in its own words. It is a cms.ErrStoreGone.
+// goneError is the reason of a worker whose session cannot continue, in its own words. It is a cms.ErrStoreGone.
 type goneError string
 
 func (e goneError) Error() string { return cmp.Or(string(e), cms.ErrStoreGone.Error()) }

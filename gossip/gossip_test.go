@@ -17,9 +17,9 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
+	"github.com/rfsd/rfsd/testing/boltstore"
 	"github.com/rfsd/rfsd/testing/fuzzing"
 )
 
@@ -231,11 +231,7 @@ func TestKeysRotateWhileNodesRun(t *testing.T) {
 }
 
 func TestAFleetThatWentDownFindsItselfByTheCoordinationStore(t *testing.T) {
-	store, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
+	store := boltstore.Open(t)
 	nodes := &primitive.Nodes{Store: store, Clock: timing.SystemClock()}
 	keys := Keys{key(1)}
 	for generation := range 2 {

@@ -71,7 +71,9 @@ func failedRecord(err error) daemon.Record {
 }
 
 // gone reports whether no worker of the session can work any more: its state was deleted, or what it created was removed.
-func gone(err error) bool { return errors.Is(err, cms.ErrStoreGone) || errors.Is(err, session.ErrUndone) }
+func gone(err error) bool {
+	return errors.Is(err, cms.ErrStoreGone) || errors.Is(err, session.ErrUndone)
+}
 
 func (h *workerSession) failed(err error) daemon.Record {
 	r := failedRecord(err)

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -17,8 +16,8 @@ import (
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/testing/boltstore"
 )
 
 const (
@@ -75,15 +74,7 @@ func busOf(t *testing.T, store *cms.Coordinator, sinks ...Sink) (b *Bus, end fun
 
 func newStore(t *testing.T) *cms.Coordinator {
 	t.Helper()
-	bolt, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := bolt.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	bolt := boltstore.Open(t)
 	return cms.New(cms.Config{Store: bolt, Creator: "test"})
 }
 

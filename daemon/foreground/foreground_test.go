@@ -22,9 +22,9 @@ import (
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
+	"github.com/rfsd/rfsd/testing/boltstore"
 )
 
 func must(t *testing.T, err error) {
@@ -41,9 +41,7 @@ func (noLines) Last(int) []status.LogLine { return nil }
 // session is a coordination store with one item, whose lease is held.
 func session(t *testing.T) (*cms.Coordinator, *cms.Lease) {
 	t.Helper()
-	store, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
-	must(t, err)
-	t.Cleanup(func() { must(t, store.Close()) })
+	store := boltstore.Open(t)
 	c := cms.New(cms.Config{Store: store, Creator: "test"})
 	seed, err := c.AcquireSetup(t.Context(), "seeder")
 	must(t, err)

@@ -3,23 +3,18 @@ package limits_test
 import (
 	"context"
 	"log/slog"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/rfsd/rfsd/daemon/limits"
 	"github.com/rfsd/rfsd/rfs/base/throttle"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/testing/boltstore"
 )
 
 // TestLimits_TheWholeRateIsThereAfterwards checks that the comparison at the end of a migration can read after the permit was released.
 // Waiting for a permit, it would never end.
 func TestLimits_TheWholeRateIsThereAfterwards(t *testing.T) {
-	store, err := boltcms.Open(filepath.Join(t.TempDir(), "state.db"), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close() //nolint:errcheck // nothing is kept
+	store := boltstore.Open(t)
 	const rate = 100 << 20
 	bucket := throttle.New(rate)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

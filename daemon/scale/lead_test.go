@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
+	"github.com/rfsd/rfsd/testing/boltstore"
 	"github.com/rfsd/rfsd/testing/cmstest"
 )
 
@@ -34,11 +33,7 @@ func (c *counted) Apply(_ context.Context, n int) (int, error) {
 // has ended.
 func TestLeadership_OneNodeDrives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer store.Close()
+		store := boltstore.Open(t)
 		var nodes sync.WaitGroup
 		run := func(name string) (*counted, func()) {
 			driver := &counted{}

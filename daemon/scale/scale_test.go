@@ -4,17 +4,16 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
+	"github.com/rfsd/rfsd/testing/boltstore"
 )
 
 func limits() Settings {
@@ -127,21 +126,11 @@ func (c *cloud) demand() Demand {
 	return Demand{Known: true, Complete: items == 0, Items: items, Bytes: int64(c.left)}
 }
 
-func openStore(t *testing.T) *boltcms.Store {
-	t.Helper()
-	store, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
-	return store
-}
-
 // TestAFleetGrowsAndEndsThoughItsLeadersDie: from 0 to 8 to 0 machines while two leaders die, each with a request to the driver in flight
 // that arrives long after the next leader has decided.
 func TestAFleetGrowsAndEndsThoughItsLeadersDie(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, c := openStore(t), &cloud{left: 200 << 30, last: time.Now()}
+		store, c := boltstore.Open(t), &cloud{left: 200 << 30, last: time.Now()}
 		set := limits()
 		set.MachineWorkers = 1
 		lead := func(name string) (kill func(), ended chan struct{}) {
@@ -215,7 +204,7 @@ type failing struct{ err error }
 func (f failing) Apply(context.Context, int) (int, error) { return 0, f.err }
 
 func TestAnErrorOfTheDriverIsRecordedAndTriedAgain(t *testing.T) {
-	store := openStore(t)
+	store := boltstore.Open(t)
 	s := &Scaler{Settings: limits(), Driver: failing{errors.New("no capacity")}, Node: "a", Log: slog.New(slog.DiscardHandler),
 		Demand: func() Demand { return Demand{Known: true, Items: 100, Bytes: 100 << 30} }}
 	for range 2 {

@@ -2,16 +2,14 @@ package status
 
 import (
 	"errors"
-	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/stream/consume"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
+	"github.com/rfsd/rfsd/testing/boltstore"
 )
 
 // TestBusy_OfEachKind leases an item of a session of each kind, and ends the lease.
@@ -30,15 +28,12 @@ func TestBusy_OfEachKind(t *testing.T) {
 		},
 	} {
 		t.Run("kind "+kind, func(t *testing.T) {
-			store, err := boltcms.Open(filepath.Join(t.TempDir(), "state.db"), time.Now)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer store.Close()
+			store := boltstore.Open(t)
 			c := cms.New(cms.Config{Store: store, Creator: "test"})
 			start(t, c)
 			items := c
 			if kind != "" {
+				var err error
 				if items, err = c.OfKind(t.Context(), kind); err != nil {
 					t.Fatal(err)
 				}

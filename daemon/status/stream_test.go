@@ -2,23 +2,17 @@ package status
 
 import (
 	"encoding/json"
-	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/stream/consume"
+	"github.com/rfsd/rfsd/testing/boltstore"
 )
 
 // TestAStreamListsItsIdleProcesses: three processes share two partitions.
 func TestAStreamListsItsIdleProcesses(t *testing.T) {
-	store, err := boltcms.Open(filepath.Join(t.TempDir(), "state.db"), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
+	store := boltstore.Open(t)
 	for id, body := range map[string]any{
 		"consume:state": map[string]any{"v": 1, "topic": "orders", "group": "g", "begins": []int64{0, 0}},
 		"consume:plan":  consume.Plan{Version: 1, Changes: 4, Ends: []int64{7, 5}, Nodes: []consume.Node{{Token: "a", Partitions: []int{0}}, {Token: "b"}, {Token: "c", Partitions: []int{1}}}},

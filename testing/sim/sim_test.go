@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"testing"
 	"time"
@@ -12,8 +11,8 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
+	"github.com/rfsd/rfsd/testing/boltstore"
 	"github.com/rfsd/rfsd/testing/draw"
 )
 
@@ -178,11 +177,7 @@ func TestAWrongHistoryIsRefused(t *testing.T) {
 }
 
 func TestTheFileIsARegisterForManyClients(t *testing.T) {
-	s, err := boltcms.Open(filepath.Join(t.TempDir(), "cms.db"), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := boltstore.Open(t)
 	n, fits, err := Hammer(t.Context(), s, 32, 40, 12, 1)
 	if err != nil || !fits {
 		t.Errorf("%d operations: fits %v, %v", n, fits, err)

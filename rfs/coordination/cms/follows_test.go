@@ -2,12 +2,10 @@ package cms_test
 
 import (
 	"context"
-	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/testing/boltstore"
 )
 
 // quickStore lets another worker acquire and release an item before an acquisition that read the item as never leased.
@@ -34,11 +32,7 @@ func (s *quickStore) Apply(ctx context.Context, id string, t cms.Transition) (cm
 // TestALeaseFollowsOneThatItsWorkerHasNotSeen: a document on the target may then be the migration's own copy, not one from before it.
 func TestALeaseFollowsOneThatItsWorkerHasNotSeen(t *testing.T) {
 	for _, between := range []bool{false, true} {
-		bolt, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { bolt.Close() })
+		bolt := boltstore.Open(t)
 		other := cms.New(cms.Config{Store: bolt, Creator: "other"})
 		c := cms.New(cms.Config{Store: &quickStore{Store: bolt, other: other, done: !between}, Creator: "test"})
 		if _, err := c.SeedItems(t.Context(), func(yield func(cms.ItemID) bool) { yield(cms.ItemID{Index: "logs"}) }); err != nil {

@@ -4,14 +4,13 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/testing/boltstore"
 )
 
 // eighth is a random source whose numbers are about an eighth of their range.
@@ -47,11 +46,7 @@ func TestShortPausesDoNotShortenAnOutage(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				bolt, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer func() { _ = bolt.Close() }()
+				bolt := boltstore.Open(t)
 				begin := time.Now()
 				coordinator := cms.New(cms.Config{Store: silent{bolt, begin.Add(c.outage)}, Creator: "test", Tries: c.contended, Rand: rand.New(eighth{})})
 				if _, err := coordinator.SeedItems(t.Context(), func(yield func(cms.ItemID) bool) { yield(cms.ItemID{Index: "logs"}) }); err != nil {

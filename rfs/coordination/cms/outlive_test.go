@@ -2,12 +2,10 @@ package cms_test
 
 import (
 	"context"
-	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/testing/boltstore"
 )
 
 // lateStore answers an acquisition only after its caller was cancelled.
@@ -27,11 +25,7 @@ func (s lateStore) Apply(ctx context.Context, id string, t cms.Transition) (cms.
 }
 
 func TestALeaseThatIsGrantedWhileItsCallerIsStoppedIsKnownOf(t *testing.T) {
-	bolt, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { bolt.Close() })
+	bolt := boltstore.Open(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	c := cms.New(cms.Config{Store: lateStore{bolt, cancel}, Creator: "test"})

@@ -3,7 +3,6 @@ package cms_test
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -11,8 +10,8 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/testing/boltstore"
 )
 
 // hanging is a store whose requests block until their context ends, while it hangs.
@@ -32,11 +31,7 @@ func (h *hanging) Now(ctx context.Context) (time.Time, time.Duration, error) {
 func TestRecordLease(t *testing.T) {
 	begin := func(t *testing.T) (*hanging, *cms.Coordinator, *session.PhaseLease) {
 		t.Helper()
-		s, err := boltcms.Open(filepath.Join(t.TempDir(), "cms.db"), time.Now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { s.Close() })
+		s := boltstore.Open(t)
 		h := &hanging{Store: s}
 		c := cms.New(cms.Config{Store: h, Creator: "test"})
 		l, err := session.PhasesOf(c).Acquire(t.Context(), session.MetadataPhase, "w")

@@ -3,12 +3,11 @@ package cms_test
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/testing/boltstore"
 )
 
 // stale finds items that others have leased meanwhile, and counts the attempts.
@@ -31,14 +30,10 @@ func (s *stale) Apply(ctx context.Context, id string, t cms.Transition) (cms.Ite
 // TestOneOfACrowdGivesUpSoon: if many workers find the same items, each tries few and waits; a lone worker searches repeatedly.
 func TestOneOfACrowdGivesUpSoon(t *testing.T) {
 	for _, c := range []struct{ tries, most, searches int }{{2, 2, 1}, {0, 80, 8}} {
-		bolt, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = bolt.Close() })
+		bolt := boltstore.Open(t)
 		s := &stale{Store: bolt}
 		coordinator := cms.New(cms.Config{Store: s, Creator: "test", Tries: c.tries})
-		_, err = coordinator.SeedItems(t.Context(), func(yield func(cms.ItemID) bool) {
+		_, err := coordinator.SeedItems(t.Context(), func(yield func(cms.ItemID) bool) {
 			for n := range 11 {
 				if !yield(cms.ItemID{Index: "logs", Shard: n}) {
 					return

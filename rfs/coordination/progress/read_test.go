@@ -3,7 +3,6 @@ package progress_test
 import (
 	"context"
 	"encoding/json"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/testing/boltstore"
 )
 
 // world is a coordination store that a test fills.
@@ -23,15 +23,7 @@ type world struct {
 
 func newWorld(t *testing.T) world {
 	t.Helper()
-	store, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	store := boltstore.Open(t)
 	c := cms.New(cms.Config{Store: store, Creator: "test"})
 	return world{c, store}
 }

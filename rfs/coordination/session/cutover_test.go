@@ -3,24 +3,19 @@ package session_test
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/testing/boltstore"
 )
 
 // TestCutovers_Order: before any round, while an order is in progress, and after the end.
 func TestCutovers_Order(t *testing.T) {
-	store, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
+	store := boltstore.Open(t)
 	c := cms.New(cms.Config{Store: store, Creator: "test"})
 	s, rounds, ctx := session.CutoversOf(c), session.RoundsOf(c), t.Context()
 	order := func() error {
@@ -64,7 +59,7 @@ func TestCutovers_Order(t *testing.T) {
 	if _, err := s.Move(ctx, blocked, func(*session.Cutover, int64) {}); !errors.Is(err, session.ErrCutoverMoved) {
 		t.Errorf("moved from a state that it is not in: %v", err)
 	}
-	_, err = s.Move(ctx, now(), func(c *session.Cutover, _ int64) {
+	_, err := s.Move(ctx, now(), func(c *session.Cutover, _ int64) {
 		for i := range 20_001 {
 			c.Blocks = append(c.Blocks, fmt.Sprint(i))
 		}
@@ -111,11 +106,7 @@ func TestCheckEnded(t *testing.T) {
 		{state: session.CutoverDone, finish: true},
 	} {
 		t.Run(fmt.Sprint(x), func(t *testing.T) {
-			store, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = store.Close() })
+			store := boltstore.Open(t)
 			c := cms.New(cms.Config{Store: store, Creator: "test"})
 			must := func(err error) {
 				t.Helper()
@@ -125,7 +116,7 @@ func TestCheckEnded(t *testing.T) {
 			}
 			rounds, cutovers, identity := session.RoundsOf(c), session.CutoversOf(c), session.IdentityOf(c)
 			must(rounds.CheckEnded(t.Context())) // nothing was followed yet
-			_, err = identity.Init(t.Context(), session.Meta{Settings: map[string]string{"snapshot": "a"}})
+			_, err := identity.Init(t.Context(), session.Meta{Settings: map[string]string{"snapshot": "a"}})
 			must(err)
 			_, err = rounds.Start(t.Context(), session.Round{Snapshot: "a"})
 			must(err)

@@ -3,7 +3,6 @@ package session_test
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -13,8 +12,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/wait"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/testing/boltstore"
 )
 
 // wire is the connection of one node to the store: requests and answers may be lost or late.
@@ -120,11 +119,7 @@ func once(arrives chan struct{}) func(cms.Record) chan struct{} {
 // twoNodes runs a test with two nodes on one store, in virtual time.
 func twoNodes(t *testing.T, test func(t *testing.T, n1, n2 *cms.Coordinator, w1, w2 *wire)) {
 	synctest.Test(t, func(t *testing.T) {
-		bolt, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer bolt.Close()
+		bolt := boltstore.Open(t)
 		w1, w2 := &wire{Store: bolt}, &wire{Store: bolt}
 		defer w1.delivered.Wait()
 		test(t, coordinatorOn(t, w1), coordinatorOn(t, w2), w1, w2)

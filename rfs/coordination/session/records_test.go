@@ -2,15 +2,13 @@ package session_test
 
 import (
 	"context"
-	"path/filepath"
 	"slices"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/testing/boltstore"
 )
 
 // conflicting refuses the first writes of records, as if another worker had been quicker.
@@ -40,11 +38,7 @@ func TestCreateIndexEntries(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				bolt, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer bolt.Close()
+				bolt := boltstore.Open(t)
 				store := &conflicting{Store: bolt}
 				coordinator := cms.New(cms.Config{Store: store, Creator: "test"})
 				e := session.IndexEntry{Name: "a", State: session.PhaseNotStarted, Shards: 1, Body: []byte(`{}`)}

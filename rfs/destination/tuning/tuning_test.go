@@ -8,17 +8,15 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/objects"
+	"github.com/rfsd/rfsd/testing/boltstore"
 )
 
 // fakeTarget has the settings of indices.
@@ -84,11 +82,7 @@ func (f *fakeTarget) Do(_ context.Context, method, path string, _ url.Values, bo
 
 func tuner(t *testing.T, f *fakeTarget) *Tuner {
 	t.Helper()
-	store, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
+	store := boltstore.Open(t)
 	c := cms.New(cms.Config{Store: store, Creator: "t"})
 	return &Tuner{API: f, Records: session.TuningsOf(c), Mark: func(context.Context) (objects.Mark, error) { return ours, nil }, Log: slog.New(slog.DiscardHandler)}
 }

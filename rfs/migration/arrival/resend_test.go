@@ -10,11 +10,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
@@ -25,6 +23,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/migration/summary"
 	"github.com/rfsd/rfsd/rfs/source/repo"
+	"github.com/rfsd/rfsd/testing/boltstore"
 	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
@@ -185,11 +184,7 @@ func ordersTo(t *testing.T, k *keeping) *phase.Session {
 		t.Fatal(err)
 	}
 	p.Indices = slices.DeleteFunc(p.Indices, func(x plan.Index) bool { return x.Entry.Locator.IndexName != "orders" })
-	store, err := boltcms.Open(filepath.Join(t.TempDir(), "s.db"), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
+	store := boltstore.Open(t)
 	c := cms.New(cms.Config{Store: store, Creator: "test"})
 	s := &phase.Session{
 		Coordinator: c, Holder: "test", Log: slog.New(slog.DiscardHandler), Phases: phase.Phases{phase.PhaseDocuments},

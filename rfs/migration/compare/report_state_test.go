@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/compare"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
+	"github.com/rfsd/rfsd/testing/boltstore"
 )
 
 // TestRun_StateOfOneProcess checks that a comparison without a session keeps its state until it is over, and none that is damaged.
@@ -65,11 +66,7 @@ func TestRun_StateOfOneProcess(t *testing.T) {
 // sharing lets a comparison use the state of a session, which it returns.
 func sharing(t *testing.T, r *compare.Run) *cms.Coordinator {
 	t.Helper()
-	store, err := boltcms.Open(filepath.Join(t.TempDir(), "session.db"), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
+	store := boltstore.Open(t)
 	state := cms.New(cms.Config{Store: store, Creator: "test"})
 	r.State = func(context.Context, *target.Client) (*cms.Coordinator, func() error, error) {
 		return state, func() error { return nil }, nil

@@ -28,6 +28,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
+	"github.com/rfsd/rfsd/testing/boltstore"
 )
 
 var (
@@ -240,11 +241,7 @@ func TestRun_ReportsWhatFails(t *testing.T) {
 // TestFailedIn_Files checks which documents count as failed: those of the files of the session.
 func TestFailedIn_Files(t *testing.T) {
 	dir := t.TempDir()
-	store, err := boltcms.Open(filepath.Join(t.TempDir(), "session.db"), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close() //nolint:errcheck // of a test
+	store := boltstore.Open(t)
 	state := cms.New(cms.Config{Store: store, Creator: "test"})
 	mark, err := session.IdentityOf(state).Mark(t.Context())
 	if err != nil {

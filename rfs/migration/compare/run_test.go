@@ -13,15 +13,12 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
+	"github.com/rfsd/rfsd/testing/boltstore"
 )
 
 func newState(t *testing.T) *cms.Coordinator {
 	t.Helper()
-	store, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
+	store := boltstore.Open(t)
 	c := cms.New(cms.Config{Store: store, Creator: "test"})
 	return c
 }

@@ -12,11 +12,9 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
-	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/compare"
@@ -25,6 +23,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/operation/verify"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
+	"github.com/rfsd/rfsd/testing/boltstore"
 	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
@@ -71,11 +70,7 @@ func TestSnapshot_MarksOfItsOwnSession(t *testing.T) {
 		{"one that cannot be read", map[string]string{"snapshot": "mine"}, true, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			store, err := boltcms.Open(filepath.Join(t.TempDir(), "session.db"), time.Now)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = store.Close() })
+			store := boltstore.Open(t)
 			state := cms.New(cms.Config{Store: store, Creator: "test"})
 			if c.identity != nil {
 				if _, err := session.IdentityOf(state).Init(t.Context(), session.Meta{Identity: c.identity}); err != nil {

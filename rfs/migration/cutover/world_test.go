@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/cutover"
@@ -18,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/source/live"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
+	"github.com/rfsd/rfsd/testing/boltstore"
 )
 
 // world is a source, a store and a snapshot, which outlive the processes that cut over.
@@ -57,11 +57,7 @@ const last = "snap-3"
 // newWorld returns a world whose source holds what the last snapshot has.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	store, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
+	store := boltstore.Open(t)
 	dir, err := filepath.Abs("../../../testing/fixtures/7.10.2-history")
 	if err != nil {
 		t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -14,11 +13,11 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/follow"
 	"github.com/rfsd/rfsd/rfs/migration/summary"
 	"github.com/rfsd/rfsd/rfs/source/repo"
+	"github.com/rfsd/rfsd/testing/boltstore"
 	"github.com/rfsd/rfsd/testing/cmstest"
 )
 
@@ -64,11 +63,7 @@ var errKilled = errors.New("killed")
 
 func newFleet(t *testing.T) *fleetOf {
 	t.Helper()
-	bolt, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = bolt.Close() })
+	bolt := boltstore.Open(t)
 	return &fleetOf{t: t, blobs: made(t), store: &faulty{Store: bolt}, start: time.Now(), ttl: 10 * time.Second, driving: map[string]bool{}, die: func(string, string) bool { return false }}
 }
 

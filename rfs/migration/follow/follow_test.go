@@ -18,7 +18,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/pattern"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/follow"
@@ -26,16 +25,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/summary"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
+	"github.com/rfsd/rfsd/testing/boltstore"
 )
 
 // chain returns the rounds of a session over a repository with the snapshots snap-1 and snap-3.
 func chain(t *testing.T) *follow.Chain {
 	t.Helper()
-	store, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
+	store := boltstore.Open(t)
 	return &follow.Chain{Root: cms.New(cms.Config{Store: store, Creator: "test"}), Session: "s", Clock: timing.SystemClock(), Repo: made(t), Log: slog.New(slog.DiscardHandler)}
 }
 

@@ -8,17 +8,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/source/repo"
+	"github.com/rfsd/rfsd/testing/boltstore"
 	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
@@ -41,11 +40,7 @@ func TestSetupOfDocumentsFails(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			store, err := boltcms.Open(filepath.Join(t.TempDir(), "state.db"), time.Now)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer store.Close()
+			store := boltstore.Open(t)
 			coordinator := cms.New(cms.Config{Store: store, Creator: "test"})
 			req := plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto}
 			log := slog.New(slog.DiscardHandler)

@@ -7,17 +7,16 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
+	"github.com/rfsd/rfsd/testing/boltstore"
 	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
@@ -57,11 +56,7 @@ func TestRunner_DamagedShard(t *testing.T) {
 		some bool // documents before the damage arrive
 	}{{"from its start on", 0, false}, {"in its middle", 120_000, true}} {
 		t.Run(c.name, func(t *testing.T) {
-			store, err := boltcms.Open(filepath.Join(t.TempDir(), "state.db"), time.Now)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer store.Close()
+			store := boltstore.Open(t)
 			to := &migrationtest.Sink{Docs: map[string][32]byte{}}
 			x := migrationtest.NewShard(t, store, to, time.Hour, 50)
 			all := x.Live(t, 1<<30)

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
@@ -24,6 +23,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/rfs/source/repo"
+	"github.com/rfsd/rfsd/testing/boltstore"
 	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
@@ -55,11 +55,7 @@ func TestMigration_ARunWithNothingToDoKeepsTheSeal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := boltcms.Open(filepath.Join(t.TempDir(), "s.db"), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
+	store := boltstore.Open(t)
 	c := cms.New(cms.Config{Store: store, Creator: "test"})
 	target := &written{seq: 100}
 	ledger := rollback.NewLedger(target, c, "", slog.New(slog.DiscardHandler))

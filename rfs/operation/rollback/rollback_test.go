@@ -9,18 +9,16 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/objects"
+	"github.com/rfsd/rfsd/testing/boltstore"
 )
 
 // cluster answers by path; a DELETE removes what is there.
@@ -78,11 +76,7 @@ func withMarks(answer string) string {
 
 func coordinator(t *testing.T) *cms.Coordinator {
 	t.Helper()
-	store, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
+	store := boltstore.Open(t)
 	c := cms.New(cms.Config{Store: store, Creator: "t"})
 	if _, err := session.IdentityOf(c).Init(t.Context(), session.Meta{}); err != nil {
 		t.Fatal(err)

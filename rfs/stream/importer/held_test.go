@@ -4,17 +4,15 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
+	"github.com/rfsd/rfsd/testing/boltstore"
 )
 
 // countedIndex is an index that holds some documents.
@@ -59,11 +57,7 @@ func TestExisting_IsAskedBeforeTheFirstDocument(t *testing.T) {
 		{"they went in between", []process{{there: 7, refuse: true}, {refuse: true}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			store, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer store.Close() //nolint:errcheck // of a test
+			store := boltstore.Open(t)
 			kept := cms.New(cms.Config{Store: store, Creator: "test"})
 			for i, p := range c.processes {
 				x := &importer.Existing{Counts: &countedIndex{n: p.there}, Records: session.PriorsOf(kept), Chosen: p.chosen, Log: slog.New(slog.DiscardHandler)}
@@ -85,11 +79,7 @@ func TestExisting_IsAskedBeforeTheFirstDocument(t *testing.T) {
 
 // TestExisting_WaitsForATargetThatDoesNotAnswer checks that nothing is recorded of an index that could not be counted.
 func TestExisting_WaitsForATargetThatDoesNotAnswer(t *testing.T) {
-	store, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close() //nolint:errcheck // of a test
+	store := boltstore.Open(t)
 	kept := cms.New(cms.Config{Store: store, Creator: "test"})
 	counted := &countedIndex{n: 7, err: fault.ErrUnavailable}
 	x := &importer.Existing{Counts: counted, Records: session.PriorsOf(kept), Log: slog.New(slog.DiscardHandler)}
@@ -124,11 +114,7 @@ func TestExisting_WhatArrivedIsCompared(t *testing.T) {
 		{name: "operations before", before: countedIndex{executed: 2}, after: countedIndex{n: 3, executed: 7}, sent: five, note: "payroll was there before"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			store, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer store.Close() //nolint:errcheck // of a test
+			store := boltstore.Open(t)
 			kept := cms.New(cms.Config{Store: store, Creator: "test"})
 			x := &importer.Existing{Counts: &c.before, Records: session.PriorsOf(kept), Chosen: true, Log: slog.New(slog.DiscardHandler)}
 			if untouched, err := x.Ask(t.Context(), "payroll"); err != nil || untouched != c.accounted {

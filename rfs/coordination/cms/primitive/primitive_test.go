@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,8 +12,8 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
+	"github.com/rfsd/rfsd/testing/boltstore"
 	"github.com/rfsd/rfsd/testing/cmstest"
 )
 
@@ -32,11 +31,7 @@ func (c *counting) Record(ctx context.Context, id string) (cms.Record, error) {
 // run runs f in virtual time with a store and locks on it.
 func run(t *testing.T, f func(t *testing.T, s *counting, l *primitive.Locks)) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := boltcms.Open(filepath.Join(t.TempDir(), "cms.db"), time.Now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
+		s := boltstore.Open(t)
 		c := &counting{Store: s}
 		f(t, c, &primitive.Locks{Store: c, Clock: cmstest.Clock{Start: time.Now()}})
 	})
