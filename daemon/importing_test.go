@@ -26,6 +26,8 @@ type anywhere struct{}
 
 func (anywhere) Made(string) bool { return false }
 
+func (anywhere) Create(context.Context, string) error { return nil }
+
 func (anywhere) Ensure(context.Context, []byte) error        { return nil }
 func (anywhere) Record(context.Context, []doc.Failure) error { return nil }
 func (anywhere) Sync(context.Context) error                  { return nil }

@@ -47,7 +47,7 @@ func OpenImport(ctx context.Context, o ImportOptions, log *slog.Logger, in *Reso
 	exported := creation.Exported{Files: h.blobs, Indices: &creation.Indices{Cluster: r.client, Version: r.version, Requester: r.client, Log: log}}
 	h.Import = &importer.Import{
 		Source: h.blobs, Store: r.store, Session: session.IdentityOf(r.kept), Identity: identity, Clock: timing.SystemClock(), Log: log, Failed: r.failed,
-		Indices: &importer.TargetIndices{Cluster: r.client, Create: o.windows.NewIndices.Create, Make: exported.Make, Ledger: r.ledger, Ask: existing.Ask},
+		Indices: &importer.TargetIndices{Cluster: r.client, Creates: o.windows.NewIndices.Create, Make: exported.Make, Ledger: r.ledger, Ask: existing.Ask},
 		Ledger:  r.ledger,
 		Arrived: func(ctx context.Context, sent cms.Counts) (progress.Arrival, []rollback.Own, error) {
 			again, err := progress.ReadRedrives(ctx, r.kept)
@@ -61,6 +61,9 @@ func OpenImport(ctx context.Context, o ImportOptions, log *slog.Logger, in *Reso
 		Destination: r.sender,
 		Bulk:        bulkOptions(o.Options, in, r.client), Workers: o.Slots, Window: o.windows.Size, Lease: o.windows.Lease, SkewTolerance: o.skewTolerance(), MaxAttempts: o.windows.MaxAttempts,
 		Unavailable: o.Unavailable, Types: o.types, IncludeSystem: o.includeSystem, MaxSource: r.longest, Memory: in.Memory, Frames: in.frames, AllowPartial: o.AllowPartial, Token: r.writer, Solo: in.solo,
+	}
+	if o.windows.NewIndices.Create {
+		h.Described = exported.Names
 	}
 	if !existing.Chosen {
 		h.AskAll = existing.AskAll

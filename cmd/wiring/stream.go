@@ -53,7 +53,7 @@ func OpenStream(ctx context.Context, o StreamOptions, log *slog.Logger, in *Reso
 	}
 	h.Task = &consume.Task{
 		Stream: topic, Name: string(s.Topic), Group: s.Group, Store: r.store, Session: session.IdentityOf(r.kept), Intent: session.OrdersOf(r.kept).Intent, Clock: timing.SystemClock(), Log: log,
-		Indices:  &importer.TargetIndices{Cluster: r.client, Create: o.create, Ledger: r.ledger},
+		Indices:  &importer.TargetIndices{Cluster: r.client, Creates: o.create, Ledger: r.ledger},
 		Identity: r.identity, Destination: r.sender,
 		Failed: r.failed, Bulk: bulkOptions(o.Options, in, r.client), Format: consume.Format(s.Format), Index: s.IndexOrTopic(), Latest: s.Start == "latest", IncludeSystem: o.includeSystem,
 		MaxSource: r.longest, UntilEnd: s.UntilEnd, Lease: s.Lease, SkewTolerance: o.skewTolerance(), Unavailable: o.Unavailable, Token: r.writer, Node: host,

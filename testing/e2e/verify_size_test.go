@@ -303,6 +303,11 @@ func TestVerifyOfAnExport(t *testing.T) {
 		t.Fatalf("export: exit %d: %s", res.Code, res.Stderr)
 	}
 	args := []string{"--from", out, "--target-host", n.URL, "--output", "json"}
+	description := filepath.Join(out, "rfsd-mappings.json")
+	b, err := os.ReadFile(description)
+	must(t, err)
+	b = bytes.Replace(b, []byte(`"indices":{`), []byte(`"indices":{"empty":[{"properties":{"a":{"type":"keyword"}}}],`), 1)
+	must(t, os.WriteFile(description, b, 0o600))
 	imported := RunIn(t, dir, nil, "rfsd", append([]string{"import", "--create-indices"}, args...)...)
 	if imported.Code != 0 {
 		t.Fatalf("import into indices that the export describes: exit %d: %s", imported.Code, imported.Stderr)
@@ -310,8 +315,10 @@ func TestVerifyOfAnExport(t *testing.T) {
 	if res, r := verified(t, dir, append([]string{""}, args...)); res.Code != 0 || r.State != verify.Equal {
 		t.Errorf("indices that the export describes: exit %d\n%s%s", res.Code, notEqual(r), res.Stderr)
 	}
+	if answer := call(t, n, "GET", "/empty", nil); !strings.Contains(fmt.Sprint(answer), "keyword") {
+		t.Errorf("an index without documents: %v", answer)
+	}
 	wipe(t, n)
-	description := filepath.Join(out, "rfsd-mappings.json")
 	must(t, os.Rename(description, filepath.Join(dir, "moved")))
 	imported = RunIn(t, dir, nil, "rfsd", append([]string{"import", "--create-indices"}, args...)...)
 	if imported.Code != 0 && imported.Code != 6 {

@@ -106,18 +106,8 @@ type Exported struct {
 
 // Make creates an index with a mark unless the target has it. known is false if the export does not describe the index.
 func (e *Exported) Make(ctx context.Context, index string, mark objects.Mark) (created, known bool, err error) {
-	if e.by == nil {
-		p, err := ReadExported(ctx, e.Files)
-		if err != nil {
-			return false, false, err
-		}
-		e.by = map[string]plan.Index{}
-		if p != nil {
-			for _, x := range p.Indices { // the last backing index of a data stream takes the writes
-				x.Entry.Create = false
-				e.by[x.Name] = x
-			}
-		}
+	if err := e.read(ctx); err != nil {
+		return false, false, err
 	}
 	x, known := e.by[index]
 	if !known {
@@ -126,4 +116,29 @@ func (e *Exported) Make(ctx context.Context, index string, mark objects.Mark) (c
 	x.Mark = mark
 	made, err := e.Indices.Make(ctx, x)
 	return len(made.Created) > 0, true, err
+}
+
+// Names returns the sorted names of the described indices.
+func (e *Exported) Names(ctx context.Context) ([]string, error) {
+	err := e.read(ctx)
+	return slices.Sorted(maps.Keys(e.by)), err
+}
+
+// read reads the description once.
+func (e *Exported) read(ctx context.Context) error {
+	if e.by != nil {
+		return nil
+	}
+	p, err := ReadExported(ctx, e.Files)
+	if err != nil {
+		return err
+	}
+	e.by = map[string]plan.Index{}
+	if p != nil {
+		for _, x := range p.Indices { // the last backing index of a data stream takes the writes
+			x.Entry.Create = false
+			e.by[x.Name] = x
+		}
+	}
+	return nil
 }

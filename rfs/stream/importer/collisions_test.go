@@ -25,7 +25,7 @@ func TestDocumentsOfOneIDOnOneShardAreNamed(t *testing.T) {
 				if !created {
 					on.made = []string{"a"}
 				}
-				s := run(t, w.node(func(m *importer.Import) { m.Indices = &importer.TargetIndices{Cluster: on, Create: true} }))
+				s := run(t, w.node(func(m *importer.Import) { m.Indices = &importer.TargetIndices{Cluster: on, Creates: true} }))
 				lost := w.failed.All()
 				if created && (s.Indexed != 2 || s.Failed != 1 || len(lost) != 1 || lost[0].Reason != doc.Collision || lost[0].ID != "1" || lost[0].Routing != "y") {
 					t.Errorf("%+v, recorded %+v", s, lost)

@@ -42,6 +42,8 @@ type Indices interface {
 	Made(name string) bool
 	// Ensure is called before the first document is sent to an index.
 	Ensure(ctx context.Context, name []byte) error
+	// Create creates an index unless the target has it.
+	Create(ctx context.Context, name string) error
 }
 
 // Ledger records the state of the created indices when the import ends. *rollback.Ledger is one.
@@ -63,6 +65,8 @@ type Import struct {
 	// AskAll is called with all indices before the first document is sent, and returns the reason why documents may not be sent to some
 	// of them; nil: the files are not read for the names of their indices, and only Indices decides.
 	AskAll func(ctx context.Context, indices []string) error
+	// Described returns the indices to create before the first document is sent, because some may have no documents; nil: none.
+	Described func(ctx context.Context) ([]string, error)
 	// Arrived compares the target with the counts of all sent documents at the end; nil: nothing is compared.
 	Arrived func(ctx context.Context, sent cms.Counts) (progress.Arrival, []rollback.Own, error)
 	// Identity binds the session to its destination, and to other settings on which processes must agree.

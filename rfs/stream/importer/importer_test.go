@@ -189,7 +189,7 @@ func TestAMissingIndexStopsTheImportUntilItIsThere(t *testing.T) {
 		if len(w.target.docs) != 0 {
 			t.Errorf("%d documents were sent", len(w.target.docs))
 		}
-		s := run(t, w.node(once, func(m *importer.Import) { m.Indices = &importer.TargetIndices{Cluster: cluster, Create: true} }))
+		s := run(t, w.node(once, func(m *importer.Import) { m.Indices = &importer.TargetIndices{Cluster: cluster, Creates: true} }))
 		if w.arrived(want); !s.Complete || s.GivenUp != 0 || len(cluster.made) != 2 {
 			t.Errorf("%+v, created %v", s, cluster.made)
 		}

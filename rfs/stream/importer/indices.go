@@ -25,7 +25,7 @@ type Cluster interface {
 // create a missing index with guessed mappings.
 type TargetIndices struct {
 	Cluster Cluster
-	Create  bool // create missing indices, with the target's defaults and templates unless Make creates them
+	Creates bool // create missing indices, with the target's defaults and templates unless Make creates them
 	// Make creates an index with a mark, as an export describes it, unless the target has it. known is false if no export describes the
 	// index. It is not called concurrently. nil: no index is described.
 	Make func(ctx context.Context, index string, mark objects.Mark) (created, known bool, err error)
@@ -67,7 +67,7 @@ func (x *TargetIndices) Ensure(ctx context.Context, name []byte) error {
 	case exists && x.Ledger != nil: // an earlier process of the session may have created it, and died
 		err = x.Ledger.Decide(ctx, rollback.Index, index)
 	case exists:
-	case !x.Create:
+	case !x.Creates:
 		return fmt.Errorf("index %s is not on the target: create it with its mappings first (rfsd migrate --phases metadata,indices does that from a snapshot), or give --create-indices: %w", index, fault.ErrConfig)
 	default:
 		made, err = x.create(ctx, index)
@@ -90,6 +90,20 @@ func (x *TargetIndices) Ensure(ctx context.Context, name []byte) error {
 	x.known[index] = true
 	x.last = append(x.last[:0], name...)
 	return nil
+}
+
+// Create creates an index unless the target has it.
+func (x *TargetIndices) Create(ctx context.Context, name string) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	exists, err := x.Cluster.IndexExists(ctx, name)
+	if err != nil {
+		return fmt.Errorf("index %s: %w", name, err)
+	}
+	if !exists {
+		_, err = x.create(ctx, name)
+	}
+	return err
 }
 
 // create creates an index and records it. After a request without an answer the record stays an intent. made reports

@@ -74,13 +74,65 @@ func TestCreatedIndicesAreRecorded(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := &ledger{refuse: c.refuse}
-			x := &importer.TargetIndices{Cluster: &c.on, Create: true, Make: c.make, Ledger: l}
+			x := &importer.TargetIndices{Cluster: &c.on, Creates: true, Make: c.make, Ledger: l}
 			err := x.Ensure(t.Context(), []byte("a"))
 			if !errors.Is(err, c.fails) || c.fails == nil && err != nil {
 				t.Errorf("%v", err)
 			}
 			if !slices.Equal(l.calls, c.want) || c.on.created != c.created {
 				t.Errorf("%q, %d requests", l.calls, c.on.created)
+			}
+		})
+	}
+}
+
+// TestTargetIndices_Create: an index without documents is created and recorded like others, and one that is there is left alone.
+func TestTargetIndices_Create(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		on   oneIndex
+		want []string
+	}{
+		{name: "created", want: []string{"intend index a", "confirm a"}},
+		{name: "it is there", on: oneIndex{there: true}},
+	} {
+		l := &ledger{}
+		x := &importer.TargetIndices{Cluster: &c.on, Creates: true, Ledger: l}
+		if err := x.Create(t.Context(), "a"); err != nil || !slices.Equal(l.calls, c.want) {
+			t.Errorf("%s: %q, %v", c.name, l.calls, err)
+		}
+	}
+}
+
+// created is a target that remembers which indices it was to create.
+type created struct {
+	importer.Indices
+	names *[]string
+}
+
+func (c created) Create(_ context.Context, name string) error {
+	*c.names = append(*c.names, name)
+	return nil
+}
+
+// TestImport_CreatesDescribedIndices: once, before the first document, and without system indices unless they are imported.
+func TestImport_CreatesDescribedIndices(t *testing.T) {
+	for _, system := range []bool{false, true} {
+		inBubble(t, func(t *testing.T, w *world) {
+			w.small()
+			var names []string
+			node := w.node(func(m *importer.Import) {
+				m.Indices, m.IncludeSystem = created{m.Indices, &names}, system
+				m.Described = func(context.Context) ([]string, error) { return []string{".system", "empty"}, nil }
+			})
+			want := []string{"empty"}
+			if system {
+				want = []string{".system", "empty"}
+			}
+			for range 2 {
+				if s := run(t, node); !s.Complete || !slices.Equal(names, want) {
+					t.Errorf("system indices %v: created %q, %+v", system, names, s)
+				}
 			}
 		})
 	}

@@ -129,6 +129,9 @@ func (m *Import) seed(ctx context.Context) error {
 	if err := m.checkDigests(ctx); err != nil {
 		return err
 	}
+	if err := m.createDescribed(ctx); err != nil {
+		return err
+	}
 	return m.items.SeedOnce(ctx, m.Token, func(ctx context.Context) error {
 		roots, err := m.roots(ctx)
 		if err == nil {
@@ -136,6 +139,20 @@ func (m *Import) seed(ctx context.Context) error {
 		}
 		return err
 	}, nil)
+}
+
+// createDescribed creates the described indices that the target lacks.
+func (m *Import) createDescribed(ctx context.Context) error {
+	if m.Described == nil {
+		return nil
+	}
+	names, err := m.Described(ctx)
+	for _, name := range names {
+		if err == nil && !LeftOut([]byte(name), m.IncludeSystem) {
+			err = m.Indices.Create(ctx, name)
+		}
+	}
+	return err
 }
 
 // ask reads the names of all indices from the files and passes them to AskAll.

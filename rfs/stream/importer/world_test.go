@@ -113,6 +113,8 @@ type anyIndex struct{}
 
 func (anyIndex) Made(string) bool { return false }
 
+func (anyIndex) Create(context.Context, string) error { return nil }
+
 func (anyIndex) Ensure(context.Context, []byte) error { return nil }
 
 // world is a directory of files, a store and a target, in virtual time.
