@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/creation"
+	"github.com/rfsd/rfsd/rfs/migration/follow"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/preflight"
 )
@@ -47,7 +48,8 @@ func Preflight(ctx context.Context, o Options, ask config.Planning, log *slog.Lo
 		Target: preflight.Offline{}, Version: preflight.VersionOf(ask.Version), Repo: counted, Existing: o.existing, Only: only, Documents: ask.Documents,
 		Needs: preflight.Needs{BulkBytes: int64(o.bulkBytes), Tolerance: o.skewTolerance(), Session: o.Session, Now: time.Now},
 	}
-	undone, followed := false, false
+	var refused error // by the session that exists
+	followed := false
 	indices := &creation.Indices{Rules: o.rules, Overrides: o.overrides, Log: log, AllowSource: o.allowSource}
 	if o.Target.URL != "" && only.NeedTarget() {
 		client, err := target.New(ctx, o.Target)
@@ -64,8 +66,11 @@ func Preflight(ctx context.Context, o Options, ask config.Planning, log *slog.Lo
 			return nil, err
 		}
 		defer shut() //nolint:errcheck // nothing was written through it
-		e.Own, followed, err = o.ownTargets(ctx)
-		if undone = errors.Is(err, session.ErrUndone); err != nil && !undone {
+		e.Own, followed, err = o.ownTargets(ctx, o.SessionSettings(counted))
+		var differs *session.ConfigMismatch
+		if errors.Is(err, session.ErrUndone) || errors.As(err, &differs) {
+			refused = err
+		} else if err != nil {
 			log.Warn("whether the session exists is unknown", "session", o.SessionOrDefault(), "reason", fault.Text(err))
 		}
 	}
@@ -74,10 +79,9 @@ func Preflight(ctx context.Context, o Options, ask config.Planning, log *slog.Lo
 	indices.Cluster, indices.Version, indices.Requester, indices.Globals = dry, e.Version, e.Target, e.Globals
 	e.Indices = indices
 	r, err := e.Evaluate(ctx, p)
-	if err == nil && undone {
-		r.Stops = append(r.Stops, fault.Text(session.ErrUndone))
-	}
-	if err == nil && e.Own != nil {
+	if err == nil && refused != nil {
+		r.Stops = append(r.Stops, fault.Text(refused))
+	} else if err == nil && e.Own != nil {
 		continues := "rfsd migrate"
 		if followed {
 			continues = "rfsd follow"
@@ -108,8 +112,8 @@ func (o Options) keeps(ctx context.Context, needs *preflight.Needs) (shut func()
 }
 
 // ownTargets returns the target indices that the session of the options has recorded, with their UUIDs, and whether it has rounds; nil if it
-// does not exist. It returns session.ErrUndone if it was undone.
-func (o Options) ownTargets(ctx context.Context) (own map[string]string, followed bool, err error) {
+// does not exist. It returns session.ErrUndone if it was undone, and a *session.ConfigMismatch if it was started with other settings.
+func (o Options) ownTargets(ctx context.Context, settings map[string]string) (own map[string]string, followed bool, err error) {
 	var store cms.Store
 	var shut func() error
 	if o.Shares() {
@@ -135,5 +139,26 @@ func (o Options) ownTargets(ctx context.Context) (own map[string]string, followe
 		rounds, err = session.RoundsOf(c).Read(ctx)
 		followed = len(rounds.Rounds) > 0
 	}
+	if err == nil {
+		err = checkSession(ctx, c, followed, settings)
+	}
 	return own, followed, errors.Join(err, shut())
+}
+
+// checkSession returns a *session.ConfigMismatch if a session was started with other settings. The rounds of a followed cluster have other
+// snapshots than its first one.
+func checkSession(ctx context.Context, c *cms.Coordinator, followed bool, settings map[string]string) error {
+	recorded, err := session.IdentityOf(c).Settings(ctx)
+	switch {
+	case errors.Is(err, cms.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	case followed || recorded[plan.FollowKey] != "":
+		return (&follow.Chain{Root: c}).Check(ctx, settings)
+	}
+	if d := session.Differences(recorded, settings); len(d) > 0 {
+		return &session.ConfigMismatch{Differences: d}
+	}
+	return nil
 }

@@ -10,9 +10,10 @@ import (
 func TestPlan_KnowsItsSession(t *testing.T) {
 	w := newWorld(t)
 	const exists, stops = "the session a exists and has 3 target indices", "REFUSED: the target has documents already"
+	var options []string
 	plan := func(session string, code int, says string, without ...string) {
 		t.Helper()
-		r := w.run(kill{}, "rfsd", append(append([]string{"plan"}, w.at(session)...), w.source()...)...)
+		r := w.run(kill{}, "rfsd", append(append(append([]string{"plan"}, w.at(session)...), w.source()...), options...)...)
 		if r.code != code || !strings.Contains(r.output, says) {
 			t.Errorf("exit %d, not %d, or not %q:\n%s", r.code, code, says, r.output)
 		}
@@ -33,6 +34,9 @@ func TestPlan_KnowsItsSession(t *testing.T) {
 		t.Fatalf("exit %d:\n%s", r.code, r.output)
 	}
 	plan("a", 0, exists, stops)
+	options = []string{"--index-exclude", "weblogs"}
+	plan("a", 7, `this session belongs to another migration: index-exclude was "", is "weblogs"`, exists)
+	plan("b", 7, stops, "another migration")
 }
 
 // TestUndone_APartIsLeft: the records of what rfsctl undo has left are needed for the next one.
@@ -76,6 +80,8 @@ func TestUndone_EveryCommandSaysIt(t *testing.T) {
 		{"rfsctl", append([]string{"status", "--exit-status"}, w.at("a")...), 4, "undone"},
 		{"rfsd", migrate, 1, "removed by `rfsctl undo`"},
 		{"rfsd", append(append([]string{"plan"}, w.at("a")...), w.source()...), 7, "removed by `rfsctl undo`"},
+		{"rfsd", append(append([]string{"run", "--one-machine", "--data-dir", t.TempDir()}, w.at("a")...), w.source()...), 1, "removed by `rfsctl undo`"},
+		{"rfsctl", append([]string{"undo"}, w.at("a")...), 0, "nothing is recorded"},
 	} {
 		if r := w.run(kill{}, c.name, c.args...); r.code != c.code || !strings.Contains(r.output, c.says) || strings.Contains(r.output, "safe to write") || strings.Contains(r.output, "the session a exists") {
 			t.Errorf("%s %s: exit %d:\n%s", c.name, c.args[0], r.code, r.output)

@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -195,14 +197,17 @@ func generation(b json.RawMessage) string {
 	return s
 }
 
+// mostNamed limits the snapshots that a message names.
+const mostNamed = 50
+
 // names lists the snapshots for messages.
 func (c *Catalog) names() string {
-	var names []string
-	for _, s := range c.Snapshots {
-		names = append(names, s.Name)
-	}
-	if len(names) == 0 {
+	names := slices.Sorted(maps.Keys(c.newest))
+	switch n := len(names); {
+	case n == 0:
 		return "none"
+	case n > mostNamed:
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:mostNamed], ", "), n-mostNamed)
 	}
 	return strings.Join(names, ", ")
 }
