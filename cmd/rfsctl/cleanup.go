@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -41,7 +43,8 @@ Sequence numbers are recorded when the trial run ends; after a kill, and of the 
 fills only to measure, mark and UUID alone are compared. Run it when the trial run has ended.
 
 Only a complete migration is removed, a followed session when its following has ended, and an
-undone session when rfsctl undo has left nothing, unless --force is given. The later rounds of a
+undone session when rfsctl undo has left nothing, unless --force is given. Settings of the target
+that the session has changed have to be restored before. The later rounds of a
 followed session are removed with it. Snapshots that the session made stay on the source, and are
 named. Stop the daemons of the session first.`
 
@@ -81,6 +84,16 @@ func cleanup(ctx context.Context, call *config.Call, o config.Cleanup) error {
 			err = fmt.Errorf("%s; --force forgets it all the same: %w", fault.Text(err), fault.ErrConfig)
 		}
 		return errors.Join(err, s.close())
+	}
+	if err := settingsLeft(ctx, s.Coordinator, m); err != nil {
+		if o.Force.Yes {
+			fmt.Fprintf(call.Err, "rfsctl: warning: %s\n", fault.Text(err))
+		} else {
+			if errors.Is(err, fault.ErrConfig) {
+				err = fmt.Errorf("%s; --force forgets the former values: %w", fault.Text(err), fault.ErrConfig)
+			}
+			return errors.Join(err, s.close())
+		}
 	}
 	if cut, _, err := session.CutoversOf(s.Coordinator).Read(ctx); err == nil && cut.Open() && len(cut.Blocks) > 0 {
 		fmt.Fprintf(call.Err, "rfsctl: warning: a cut-over is %s; if its process does not run any more, remove index.blocks.write on the source from %s\n", cut.State, terminal.Clean(strings.Join(cut.Blocks, ", ")))
@@ -152,6 +165,41 @@ func undoLeft(ctx context.Context, c *cms.Coordinator, m *progress.Migration) (n
 	}
 	return n, nil
 }
+
+// settingsLeft returns a fault.ErrConfig that names the settings of target indices that the session has changed and not restored. What
+// rfsctl undo has left is not its matter.
+func settingsLeft(ctx context.Context, c *cms.Coordinator, m *progress.Migration) error {
+	if m == nil || m.Undone {
+		return nil
+	}
+	var left []string
+	for x, err := range session.TuningsOf(c).All(ctx) {
+		if err != nil {
+			return err
+		}
+		for _, key := range slices.Sorted(maps.Keys(x.Set)) {
+			was := "not set"
+			if v := x.Was[key]; v != nil {
+				was = *v
+			}
+			left = append(left, fmt.Sprintf("%s of %s is %s, was %s", key, x.Target, x.Set[key], was))
+		}
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	remedy := "rfsctl target restore"
+	if m.Rounds != nil {
+		remedy = "rfsd follow --finish"
+	}
+	if more := len(left) - mostSettings; more > 0 {
+		left = append(left[:mostSettings], fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Errorf("settings of the target are not restored yet, which %s does: %s: %w", remedy, terminal.Clean(strings.Join(left, ", ")), fault.ErrConfig)
+}
+
+// mostSettings limits the settings that a message names.
+const mostSettings = 20
 
 // removeTrial removes what a trial run created; without --yes it lists that and returns an error.
 func removeTrial(ctx context.Context, call *config.Call, o config.Cleanup, s *coordination) error {

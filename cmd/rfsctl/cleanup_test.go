@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"os"
@@ -11,8 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/s3cms"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/testing/s3server"
@@ -34,6 +39,45 @@ func TestAMigrationThatIsNotCompleteIsForgottenOnlyByForce(t *testing.T) {
 	}
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
 		t.Errorf("the file is there: %v", err)
+	}
+}
+
+// TestCleanup_SettingsThatAreNotRestored: the records are all that shows the former values.
+func TestCleanup_SettingsThatAreNotRestored(t *testing.T) {
+	path := kept(t, time.Hour)
+	store, err := boltcms.Open(path, time.Now)
+	must(t, err)
+	c := cms.New(cms.Config{Store: store, Creator: "test"})
+	one := "1"
+	for n := range mostSettings + 1 {
+		_, err := session.TuningsOf(c).Note(t.Context(), session.Tuned{
+			Target: fmt.Sprintf("orders-%02d", n), UUID: "u", Was: map[string]*string{"index.number_of_replicas": &one}, Set: map[string]string{"index.number_of_replicas": "0", "index.refresh_interval": "-1"},
+		})
+		must(t, err)
+	}
+	for _, x := range []struct {
+		name string
+		of   *progress.Migration
+		want []string // in the error; nil: none
+	}{
+		{"a migration", &progress.Migration{}, []string{"rfsctl target restore does", "index.number_of_replicas of orders-00 is 0, was 1, index.refresh_interval of orders-00 is -1, was not set", "orders-09", "and 22 more"}},
+		{"a followed cluster", &progress.Migration{Rounds: &progress.Following{}}, []string{"rfsd follow --finish does"}},
+		{"undone", &progress.Migration{Undone: true}, nil},
+		{"unknown", nil, nil},
+	} {
+		err := settingsLeft(t.Context(), c, x.of)
+		if (err == nil) != (x.want == nil) {
+			t.Errorf("%s: %v", x.name, err)
+		}
+		for _, want := range x.want {
+			if !strings.Contains(err.Error(), want) || !errors.Is(err, fault.ErrConfig) {
+				t.Errorf("%s: not %q: %v", x.name, want, err)
+			}
+		}
+	}
+	must(t, store.Close())
+	if code, out, errs := rfsctl(t, "cleanup", "--coordinator-file", path, "--force"); code != 0 || !strings.Contains(out, "removed "+path) || !strings.Contains(errs, "rfsctl: warning: settings of the target are not restored yet") {
+		t.Errorf("--force: exit %d: %s%s", code, out, errs)
 	}
 }
 
