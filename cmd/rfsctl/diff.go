@@ -61,7 +61,7 @@ func diffSnapshots(ctx context.Context, call *config.Call, o config.DiffSnapshot
 		return unreadable(err)
 	}
 	opt := difference.Options{Selected: o.Indices.Selection().Match, Memory: diffMemory, Concurrency: diffShards, Documents: o.Earlier.Documents}
-	indices, broken := []differentIndex{}, false
+	indices, broken, shards, older := []differentIndex{}, false, 0, 0
 	for x := range difference.Snapshots(ctx, r, from, to, opt) {
 		out := differentIndex{Index: x.Name, State: x.State, Shards: len(x.Shards)}
 		if opt.Documents {
@@ -75,6 +75,9 @@ func diffSnapshots(ctx context.Context, call *config.Call, o config.DiffSnapshot
 		}
 		for n, s := range x.Shards {
 			out.add(s)
+			if shards++; s.Whole == difference.Older {
+				older++
+			}
 			switch {
 			case s.Err != nil:
 				broken = true
@@ -92,6 +95,9 @@ func diffSnapshots(ctx context.Context, call *config.Call, o config.DiffSnapshot
 		err = call.Out.Result(differentSnapshots{from.Name, to.Name, indices})
 	} else {
 		err = writeDifferences(call, indices, opt.Documents)
+	}
+	if older > 0 && older == shards {
+		fmt.Fprintf(call.Err, "rfsctl: warning: snapshot %s is older than %s: exchange --snapshot-name and --since\n", terminal.Clean(to.Name), terminal.Clean(from.Name))
 	}
 	if err == nil && broken {
 		return exit.With(exit.Snapshot, nil)

@@ -49,7 +49,7 @@ func TestDiffSnapshots(t *testing.T) {
 	}{
 		"two snapshots":      {[]string{"--repo-uri", dir, "--since", "snap-1", "--snapshot-name", "snap-3"}, 0, table, ""},
 		"a selection":        {[]string{"--repo-uri", dir, "--since", "snap-1", "--snapshot-name", "snap-3", "--index-allowlist", "le*"}, 0, "INDEX   STATE    SHARDS  NEW  GONE  UNCHANGED\nleaves  removed\n", ""},
-		"in the other order": {[]string{"--repo-uri", dir, "--since", "snap-3", "--snapshot-name", "snap-1"}, 0, "index grows: shard 0 was not compared: the second snapshot of it is older than the first…", ""},
+		"in the other order": {[]string{"--repo-uri", dir, "--since", "snap-3", "--snapshot-name", "snap-1"}, 0, "index grows: shard 0 was not compared: the second snapshot of it is older than the first…", "exchange --snapshot-name and --since"},
 		"before numbers":     {[]string{"--repo-uri", strings.ReplaceAll(dir, "7.10.2", "2.4.6"), "--since", "snap-1", "--snapshot-name", "snap-3"}, 0, "index grows: shard 0 was not compared: its documents have no sequence numbers…", ""},
 		"documents":          {[]string{"--repo-uri", dir, "--since", "snap-1", "--snapshot-name", "snap-3", "--read-documents"}, 0, documents, ""},
 		"by contents":        {[]string{"--repo-uri", strings.ReplaceAll(dir, "7.10.2", "2.4.6"), "--since", "snap-1", "--snapshot-name", "snap-3", "--read-documents"}, 0, documents, ""},

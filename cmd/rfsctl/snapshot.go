@@ -101,6 +101,7 @@ func listSnapshots(ctx context.Context, call *config.Call, o config.Snapshots) e
 			return context.Cause(ctx)
 		}
 	}
+	slices.SortStableFunc(out.Snapshots, func(a, b listed) int { return a.Started.Compare(b.Started) }) // repositories list them in any order
 	if call.Out.JSON {
 		return call.Out.Result(out)
 	}
