@@ -72,7 +72,7 @@ func cleanup(ctx context.Context, call *config.Call, o config.Cleanup) error {
 	if err != nil && !o.Force.Yes {
 		return errors.Join(err, s.close())
 	}
-	if err == nil && !m.Complete && !o.Force.Yes {
+	if err == nil && !m.Complete && !m.Undone && !o.Force.Yes {
 		return errors.Join(fmt.Errorf("the migration kept in %s is not complete (%d items open); --force forgets it all the same: %w", s.place, m.Totals.ItemsOpen, fault.ErrConfig), s.close())
 	}
 	if left, err := undoLeft(ctx, s.Coordinator, m); (err != nil || left > 0) && !o.Force.Yes {

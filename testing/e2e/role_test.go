@@ -13,7 +13,7 @@ import (
 	"github.com/rfsd/rfsd/testing/cluster"
 )
 
-// TestRole_Suffices: a user with the roles of deploy/opensearch plans, migrates, verifies, follows and undoes; without the role for it, it
+// TestRole_Suffices: a user with the roles of deploy/opensearch plans, migrates, verifies, follows, imports and undoes; without the role for it, it
 // removes nothing; and a single action that the role lacks is named.
 func TestRole_Suffices(t *testing.T) {
 	n := cluster.OpenSearch(t, "2.19.4", cluster.Secured())
@@ -54,6 +54,10 @@ func TestRole_Suffices(t *testing.T) {
 	run(0, "rfsd", append([]string{"follow", "--once", "--snapshot-name", "snap-1", "--index-allowlist", "grows"}, history...)...)
 	run(0, "rfsd", append([]string{"follow", "--once", "--snapshot-name", "snap-3", "--index-allowlist", "grows"}, history...)...)
 	run(0, "rfsctl", "cutover", "--dry-run", "--session-name", "hist")
+	if r := RunIn(t, dir, nil, "rfsd", "migrate", "--repo-uri", fixture(t, "7.10.2-history"), "--snapshot-name", "snap-1", "--index-allowlist", "leaves", "--export-dir", "out"); r.Code != 0 {
+		t.Errorf("export: exit %d: %s", r.Code, r.Stderr)
+	}
+	run(0, "rfsd", "import", "--from", "out", "--create-indices", "--session-name", "files")
 	if r := run(7, "rfsctl", "undo", "--session-name", "perm", "--yes"); !strings.Contains(r.Stdout, "indices:admin/delete") {
 		t.Errorf("undo without the role for it: %s", r.Stdout)
 	}

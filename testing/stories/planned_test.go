@@ -63,6 +63,31 @@ func TestUndone_APartIsLeft(t *testing.T) {
 	}
 }
 
+// TestUndone_BeforeItWasComplete: when nothing is left of a migration that was killed, its records need no --force.
+func TestUndone_BeforeItWasComplete(t *testing.T) {
+	w := newWorld(t)
+	migrate := append(append([]string{"migrate"}, w.at("a")...), append(w.source(), "--documents-per-bulk-request", "1")...)
+	if r := w.run(kill{at: 60}, "rfsd", migrate...); r.code != -1 {
+		t.Fatalf("exit %d before it was killed:\n%s", r.code, r.output)
+	}
+	for _, name := range []string{"catalogue", "orders", "weblogs"} {
+		w.cluster.Do("DELETE", "/"+name, "")
+	}
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"cleanup"}, 1, "is not complete"},
+		{[]string{"undo", "--yes"}, 0, "gone"},
+		{[]string{"cleanup"}, 0, "removed "},
+	} {
+		if r := w.run(kill{}, "rfsctl", append(c.args, w.at("a")...)...); r.code != c.code || !strings.Contains(r.output, c.says) {
+			t.Errorf("%s: exit %d:\n%s", c.args[0], r.code, r.output)
+		}
+	}
+}
+
 // TestUndone_EveryCommandSaysIt undoes a session: no later command reports its result as if it were there.
 func TestUndone_EveryCommandSaysIt(t *testing.T) {
 	w := newWorld(t)
