@@ -17,7 +17,7 @@ type Files struct {
 // NewIndices selects the handling of indices that the target lacks.
 type NewIndices struct {
 	_      struct{} `group:"Windows" section:"import"`
-	Create bool     `flag:"create-indices" help:"create missing indices with the mappings and settings that an export has for them, otherwise with the target's defaults and templates (otherwise a missing index ends the import)"`
+	Create bool     `flag:"create-indices" help:"create missing indices, as the export describes them or else with the target's defaults and templates (without it a missing index ends the import)"`
 }
 
 // Windows are the parts into which an import divides files.

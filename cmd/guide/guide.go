@@ -74,7 +74,7 @@ var guides = map[string]guide{
 	},
 	"rfsd import": {
 		options:  slices.Concat(strings.Fields("from"), targetOptions, strings.Fields("existing-documents create-indices session-name failed-documents max-rate output")),
-		examples: []Example{{"the files of an export", "rfsd import --from out --target-host https://target:9200"}},
+		examples: []Example{{"the files of an export", "rfsd import --from out --target-host https://target:9200 --create-indices"}},
 	},
 	"rfsd consume": {
 		options:  slices.Concat(strings.Fields("brokers topic group format index-name until-end"), targetOptions, strings.Fields("session-name failed-documents output")),
