@@ -321,6 +321,12 @@ func TestPermits_TheLimitChanges(t *testing.T) {
 					set(p, c.after)
 				}
 				time.Sleep(c.within)
+				if c.after > 0 { // what was given up is in use again later
+					if sum := inUse(all); sum > c.after {
+						t.Errorf("after %v: %d of %d are in use", c.within, sum, c.after)
+					}
+					time.Sleep(15*time.Second - c.within)
+				}
 				kept(c.after, "after")
 				for _, p := range all {
 					p.stop()
