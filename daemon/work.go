@@ -3,12 +3,14 @@ package daemon
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
 // Work is the session whose items the workers of a node process if a fleet follows a cluster: each round is a separate session.
@@ -23,7 +25,7 @@ type Work struct {
 }
 
 // followWork updates the session that the workers process. After an error the previous one stays: the store of a new round may not exist
-// yet, and the store of a former round may be gone.
+// yet, and the store of a former round may be gone. It ends the node if what the session created was removed.
 func (d *Daemon) followWork(ctx context.Context, orders *cms.Coordinator) {
 	if d.conf.Work == nil {
 		return
@@ -33,6 +35,10 @@ func (d *Daemon) followWork(ctx context.Context, orders *cms.Coordinator) {
 	w, err := d.conf.Work(ctx, orders)
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if errors.Is(err, session.ErrUndone) && d.failed == nil {
+		d.failed = err
+		d.wakeUp()
+	}
 	if err != nil {
 		if why := fault.Text(err); why != d.workError && ctx.Err() == nil {
 			d.workError = why

@@ -3,12 +3,14 @@ package daemon
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/schedule"
@@ -17,8 +19,9 @@ import (
 
 // roundsOf simulates the rounds of a followed cluster, controlled by the test.
 type roundsOf struct {
-	mu sync.Mutex
-	is Work
+	mu  sync.Mutex
+	is  Work
+	err error
 }
 
 func (r *roundsOf) set(w Work) {
@@ -30,7 +33,7 @@ func (r *roundsOf) set(w Work) {
 func (r *roundsOf) work(context.Context, *cms.Coordinator) (Work, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.is, nil
+	return r.is, r.err
 }
 
 // TestWork_MovesFromRoundToRound: workers process the items of the round in progress, and none between two rounds, while orders apply to
@@ -122,6 +125,36 @@ func TestWork_EndsWithTheFollowing(t *testing.T) {
 		if m := d.Demand(); m.Complete != over || (m.Held == "") != over {
 			t.Errorf("with the following over (%t) the scaler is told %+v", over, m)
 		}
+	}
+}
+
+// TestWork_EndsWithAnUndoneSession: the workers hand off and the node ends with the reason; after other errors it continues.
+func TestWork_EndsWithAnUndoneSession(t *testing.T) {
+	var rounds roundsOf
+	rounds.set(Work{Store: newStore(t, 2), Session: "s-round-1"})
+	orders := newStore(t, 0)
+	n := runNode(t, Config{
+		Session: "s", Workers: 2, Work: rounds.work, Open: func(context.Context) (*cms.Coordinator, error) { return orders, nil },
+	}, &fakeStarter{stopped: handsOff})
+	n.untilRunning(t, 2)
+	fails := func(err error) {
+		rounds.mu.Lock()
+		defer rounds.mu.Unlock()
+		rounds.err = err
+	}
+	fails(fault.ErrUnavailable)
+	n.untilRunning(t, 2)
+	if err := n.Healthy(); err != nil {
+		t.Errorf("after another error: %v", err)
+	}
+	fails(session.ErrUndone)
+	until(t, "the node ends", func() bool { return n.Healthy() != nil })
+	if state, why := n.state(); state != "failed" || why != fault.Text(session.ErrUndone) {
+		t.Errorf("%s: %s", state, why)
+	}
+	n.untilRunning(t, 0)
+	if err := n.stop(); !errors.Is(err, session.ErrUndone) {
+		t.Errorf("the node ended with %v", err)
 	}
 }
 

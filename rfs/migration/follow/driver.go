@@ -80,8 +80,11 @@ type Now struct {
 	Started, Over bool
 }
 
-// Now returns the current round of a fleet, or the last one.
+// Now returns the current round of a fleet, or the last one. It returns session.ErrUndone if the session was undone.
 func (c *Chain) Now(ctx context.Context, every time.Duration) (now Now, err error) {
+	if err := session.IdentityOf(c.Root).CheckUndone(ctx); err != nil {
+		return now, err
+	}
 	all, err := session.RoundsOf(c.Root).Read(ctx)
 	if err != nil {
 		return now, err
