@@ -315,6 +315,9 @@ func TestVerifyOfAnExport(t *testing.T) {
 	if res, r := verified(t, dir, append([]string{""}, args...)); res.Code != 0 || r.State != verify.Equal {
 		t.Errorf("indices that the export describes: exit %d\n%s%s", res.Code, notEqual(r), res.Stderr)
 	}
+	if answer := call(t, n, "GET", "/orders/_alias", nil); !strings.Contains(fmt.Sprint(answer), "sales") {
+		t.Errorf("aliases of an index: %v", answer)
+	}
 	if answer := call(t, n, "GET", "/empty", nil); !strings.Contains(fmt.Sprint(answer), "keyword") {
 		t.Errorf("an index without documents: %v", answer)
 	}

@@ -25,17 +25,18 @@ const (
 	maxExported = 256 << 20
 )
 
-// exportedIndices holds the converted mappings and settings of an export by target index. A data stream has one mapping for each backing
-// index, and the settings of the last one.
+// exportedIndices holds the converted mappings, settings and aliases of an export by target index. A data stream has one mapping for each
+// backing index, and settings and aliases of the last one. Earlier versions wrote only mappings.
 type exportedIndices struct {
 	Format   int                          `json:"rfsd_mappings"`
 	Indices  map[string][]json.RawMessage `json:"indices"`
-	Settings map[string]map[string]any    `json:"settings,omitempty"` // earlier versions wrote none
+	Settings map[string]map[string]any    `json:"settings,omitempty"`
+	Aliases  map[string]json.RawMessage   `json:"aliases,omitempty"`
 }
 
 // EncodeExported returns the content of the file that describes the indices of a plan. It omits indices whose mapping cannot be converted.
 func EncodeExported(ctx context.Context, indices *Indices, p *plan.Plan) ([]byte, error) {
-	all := exportedIndices{Format: 1, Indices: map[string][]json.RawMessage{}, Settings: map[string]map[string]any{}}
+	all := exportedIndices{Format: 1, Indices: map[string][]json.RawMessage{}, Settings: map[string]map[string]any{}, Aliases: map[string]json.RawMessage{}}
 	for _, x := range p.Indices {
 		if x.Source == nil {
 			continue
@@ -45,6 +46,9 @@ func EncodeExported(ctx context.Context, indices *Indices, p *plan.Plan) ([]byte
 			return nil, err
 		}
 		for _, w := range wanted {
+			if w.Overrides.Aliases != metadata.AliasesNone {
+				w.Overrides.Aliases = metadata.AliasesLate // apart from the body
+			}
 			done, err := metadata.ConvertIndex(target.Version{Distribution: "opensearch", Number: "3.0.0", Major: 3}, w)
 			var body struct {
 				Mappings json.RawMessage
@@ -57,6 +61,9 @@ func EncodeExported(ctx context.Context, indices *Indices, p *plan.Plan) ([]byte
 				body.Mappings = json.RawMessage("{}")
 			}
 			all.Indices[w.Name], all.Settings[w.Name] = append(all.Indices[w.Name], body.Mappings), body.Settings
+			if done.Late != nil {
+				all.Aliases[w.Name] = done.Late
+			}
 		}
 	}
 	b, err := json.Marshal(all)
@@ -90,7 +97,7 @@ func ReadExported(ctx context.Context, blobs snapshot.Repository) (*plan.Plan, e
 	for _, name := range slices.Sorted(maps.Keys(all.Indices)) {
 		for _, body := range all.Indices[name] {
 			p.Indices = append(p.Indices, plan.Index{Name: name, Entry: plan.Entry{Naming: plan.Naming{Index: name}, Create: true},
-				Source: &snapshot.Index{Name: name, Settings: metadata.IndexSettings(all.Settings[name]), Mappings: []snapshot.Mapping{{Type: "_doc", Body: body}}}})
+				Source: &snapshot.Index{Name: name, Settings: metadata.IndexSettings(all.Settings[name]), Mappings: []snapshot.Mapping{{Type: "_doc", Body: body}}, Aliases: all.Aliases[name]}})
 		}
 	}
 	return p, nil
@@ -116,6 +123,25 @@ func (e *Exported) Make(ctx context.Context, index string, mark objects.Mark) (c
 	x.Mark = mark
 	made, err := e.Indices.Make(ctx, x)
 	return len(made.Created) > 0, true, err
+}
+
+// Aliases returns all described aliases by index. Make sets those that need not wait for the documents.
+func (e *Exported) Aliases(ctx context.Context) (map[string]json.RawMessage, error) {
+	if err := e.read(ctx); err != nil {
+		return nil, err
+	}
+	all := map[string]json.RawMessage{}
+	for name, x := range e.by {
+		if len(x.Source.Aliases) == 0 {
+			continue
+		}
+		is, err := e.Indices.Aliases(ctx, x)
+		if err != nil {
+			return nil, err
+		}
+		all[name] = is[name]
+	}
+	return all, nil
 }
 
 // Names returns the sorted names of the described indices.

@@ -237,6 +237,38 @@ func (t *Indices) SetAliases(ctx context.Context, index string, aliases json.Raw
 	return t.Cluster.SetAliases(ctx, index, aliases)
 }
 
+// SetEach adds aliases to an index together or, if the target rejects that, one by one. It returns the reasons of those that are rejected
+// individually, by alias.
+func SetEach(ctx context.Context, on interface {
+	SetAliases(ctx context.Context, index string, aliases json.RawMessage) error
+}, index string, aliases json.RawMessage) (refused map[string]string, err error) {
+	err = on.SetAliases(ctx, index, aliases)
+	if !errors.Is(err, fault.ErrRejected) {
+		return nil, err
+	}
+	var all map[string]json.RawMessage
+	if json.Unmarshal(aliases, &all) != nil {
+		return nil, err
+	}
+	refused = map[string]string{}
+	for _, alias := range slices.Sorted(maps.Keys(all)) {
+		if len(all) > 1 {
+			one, merr := json.Marshal(map[string]json.RawMessage{alias: all[alias]})
+			if merr != nil {
+				return nil, merr
+			}
+			err = on.SetAliases(ctx, index, one)
+		}
+		switch {
+		case errors.Is(err, fault.ErrRejected):
+			refused[alias] = fault.Text(err)
+		case err != nil:
+			return nil, err
+		}
+	}
+	return refused, nil
+}
+
 // warnOfPipelines logs a warning for final pipelines, which may change documents and cannot be disabled by a request.
 func (t *Indices) warnOfPipelines(ctx context.Context, names []string) error {
 	final, err := t.Cluster.FinalPipelines(ctx, names)

@@ -141,11 +141,13 @@ func (s *Session) setAliases(ctx context.Context, index string, entry plan.Entry
 				return err
 			}
 		}
-		some, err := s.setEach(ctx, name, aliases)
+		some, err := creation.SetEach(ctx, s.Indices, name, aliases)
 		if err != nil {
 			return fmt.Errorf("aliases of %s: %w", name, err)
 		}
-		refused = append(refused, some...)
+		for _, alias := range slices.Sorted(maps.Keys(some)) {
+			refused = append(refused, progress.RefusedAlias{Index: name, Alias: alias, Reason: some[alias]})
+		}
 	}
 	for _, r := range refused {
 		s.Log.ErrorContext(ctx, "alias refused", "index", r.Index, "alias", r.Alias, "reason", r.Reason)
@@ -205,35 +207,6 @@ func (s *Session) changedAliases(ctx context.Context, e plan.Entry, source *snap
 		}
 	}
 	return is, lost, nil
-}
-
-// setEach sets the aliases of a target index together or, if the target rejects that, one by one. It returns the aliases that are rejected
-// individually.
-func (s *Session) setEach(ctx context.Context, name string, aliases json.RawMessage) (refused []progress.RefusedAlias, err error) {
-	err = s.Indices.SetAliases(ctx, name, aliases)
-	if !errors.Is(err, fault.ErrRejected) {
-		return nil, err
-	}
-	var all map[string]json.RawMessage
-	if json.Unmarshal(aliases, &all) != nil {
-		return nil, err
-	}
-	for _, alias := range slices.Sorted(maps.Keys(all)) {
-		if len(all) > 1 {
-			one, merr := json.Marshal(map[string]json.RawMessage{alias: all[alias]})
-			if merr != nil {
-				return nil, merr
-			}
-			err = s.Indices.SetAliases(ctx, name, one)
-		}
-		switch {
-		case errors.Is(err, fault.ErrRejected):
-			refused = append(refused, progress.RefusedAlias{Index: name, Alias: alias, Reason: fault.Text(err)})
-		case err != nil:
-			return nil, err
-		}
-	}
-	return refused, nil
 }
 
 // left returns the rejected aliases by target index; nil if there were none.

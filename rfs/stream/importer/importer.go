@@ -67,6 +67,8 @@ type Import struct {
 	AskAll func(ctx context.Context, indices []string) error
 	// Described returns the indices to create before the first document is sent, because some may have no documents; nil: none.
 	Described func(ctx context.Context) ([]string, error)
+	// Aliases sets the aliases that wait for the documents; it is called when all have arrived. nil: no alias waits.
+	Aliases func(ctx context.Context) error
 	// Arrived compares the target with the counts of all sent documents at the end; nil: nothing is compared.
 	Arrived func(ctx context.Context, sent cms.Counts) (progress.Arrival, []rollback.Own, error)
 	// Identity binds the session to its destination, and to other settings on which processes must agree.

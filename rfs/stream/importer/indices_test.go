@@ -138,6 +138,46 @@ func TestImport_CreatesDescribedIndices(t *testing.T) {
 	}
 }
 
+// TestImport_SetsAliasesAtItsEnd: once, when every document has arrived, and again where that failed.
+func TestImport_SetsAliasesAtItsEnd(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.small()
+		calls, fails := 0, fault.ErrRejected
+		node := w.node(func(m *importer.Import) {
+			m.Aliases = func(context.Context) error {
+				calls++
+				if s, err := importer.Read(t.Context(), w.session); err != nil || s.End != nil {
+					t.Errorf("the import has ended before its aliases are set: %v", err)
+				}
+				return fails
+			}
+		})
+		if _, err := node.Run(t.Context()); !errors.Is(err, fault.ErrRejected) {
+			t.Errorf("%v", err)
+		}
+		fails = nil
+		for range 2 {
+			if s := run(t, node); !s.Complete {
+				t.Errorf("%+v", s)
+			}
+		}
+		if calls != 2 {
+			t.Errorf("set %d times", calls)
+		}
+	})
+	inBubble(t, func(t *testing.T, w *world) {
+		w.small()
+		w.write("damaged.ndjson", "no gzip")
+		rename(t, w.dir, "damaged.ndjson", "damaged.ndjson.gz")
+		node := w.node(func(m *importer.Import) {
+			m.Aliases = func(context.Context) error { t.Error("set although documents are missing"); return nil }
+		})
+		if s := run(t, node); s.GivenUp != 1 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
 // TestAnImportSealsItsIndicesWhenItEnds: at its end, not when it is complete already, and again after an operator has opened an
 // item of it.
 func TestAnImportSealsItsIndicesWhenItEnds(t *testing.T) {

@@ -333,11 +333,17 @@ func (m *Import) conclude(ctx context.Context) error {
 	return nil
 }
 
-// end compares the target with the account, seals the created indices if first, and records the end of the import.
+// end compares the target with the account, sets the aliases that wait, seals the created indices if first, and records the end of the
+// import.
 func (m *Import) end(ctx context.Context, a *Account, first bool) error {
 	own, err := m.count(ctx, a)
 	if err != nil {
 		return err
+	}
+	if m.Aliases != nil && a.GivenUp == 0 && (a.Arrival == nil || a.Arrival.Problem == "") {
+		if err := m.Aliases(ctx); err != nil {
+			return err
+		}
 	}
 	if m.Ledger != nil && first {
 		if err := m.Ledger.Seal(ctx, own...); err != nil {
