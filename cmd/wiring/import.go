@@ -46,7 +46,7 @@ func OpenImport(ctx context.Context, o ImportOptions, log *slog.Logger, in *Reso
 	existing := &importer.Existing{Counts: r.client, Records: session.PriorsOf(r.kept), Policy: o.existing, Chosen: o.existing != "", Log: log}
 	identity := maps.Clone(r.identity)
 	identity[phase.ExistingKey] = string(o.existing) // empty until it is chosen
-	exported := creation.Exported{Files: h.blobs, Indices: &creation.Indices{Cluster: r.client, Version: r.version, Requester: r.client, Log: log}}
+	exported := &creation.Exported{Files: h.blobs, Indices: &creation.Indices{Cluster: r.client, Version: r.version, Requester: r.client, Log: log}}
 	h.Import = &importer.Import{
 		Source: h.blobs, Store: r.store, Session: session.IdentityOf(r.kept), Identity: identity, Clock: timing.SystemClock(), Log: log, Failed: r.failed,
 		Indices: &importer.TargetIndices{Cluster: r.client, Creates: o.windows.NewIndices.Create, Make: exported.Make, Ledger: r.ledger, Ask: existing.Ask},
@@ -66,7 +66,7 @@ func OpenImport(ctx context.Context, o ImportOptions, log *slog.Logger, in *Reso
 	}
 	if o.windows.NewIndices.Create {
 		h.Described = exported.Names
-		h.Aliases = func(ctx context.Context) error { return r.setAliases(ctx, &exported, log) }
+		h.Aliases = func(ctx context.Context) error { return r.setAliases(ctx, exported, log) }
 	}
 	if !existing.Chosen {
 		h.AskAll = existing.AskAll

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
@@ -103,22 +104,21 @@ func ReadExported(ctx context.Context, blobs snapshot.Repository) (*plan.Plan, e
 	return p, nil
 }
 
-// Exported creates indices as an export describes them. It is not safe for concurrent use.
+// Exported creates indices as an export describes them. It is safe for concurrent use.
 type Exported struct {
 	Indices *Indices
 	Files   snapshot.Repository
 
-	by map[string]plan.Index // nil: the description has not been read
+	mu sync.Mutex
+	by map[string]plan.Index // not changed after it was read; nil: it has not been read
 }
 
 // Make creates an index with a mark unless the target has it. known is false if the export does not describe the index.
 func (e *Exported) Make(ctx context.Context, index string, mark objects.Mark) (created, known bool, err error) {
-	if err := e.read(ctx); err != nil {
+	by, err := e.read(ctx)
+	x, known := by[index]
+	if err != nil || !known {
 		return false, false, err
-	}
-	x, known := e.by[index]
-	if !known {
-		return false, false, nil
 	}
 	x.Mark = mark
 	made, err := e.Indices.Make(ctx, x)
@@ -127,11 +127,12 @@ func (e *Exported) Make(ctx context.Context, index string, mark objects.Mark) (c
 
 // Aliases returns all described aliases by index. Make sets those that need not wait for the documents.
 func (e *Exported) Aliases(ctx context.Context) (map[string]json.RawMessage, error) {
-	if err := e.read(ctx); err != nil {
+	by, err := e.read(ctx)
+	if err != nil {
 		return nil, err
 	}
 	all := map[string]json.RawMessage{}
-	for name, x := range e.by {
+	for name, x := range by {
 		if len(x.Source.Aliases) == 0 {
 			continue
 		}
@@ -146,18 +147,20 @@ func (e *Exported) Aliases(ctx context.Context) (map[string]json.RawMessage, err
 
 // Names returns the sorted names of the described indices.
 func (e *Exported) Names(ctx context.Context) ([]string, error) {
-	err := e.read(ctx)
-	return slices.Sorted(maps.Keys(e.by)), err
+	by, err := e.read(ctx)
+	return slices.Sorted(maps.Keys(by)), err
 }
 
-// read reads the description once.
-func (e *Exported) read(ctx context.Context) error {
+// read returns the described indices by name. It reads them once.
+func (e *Exported) read(ctx context.Context) (map[string]plan.Index, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if e.by != nil {
-		return nil
+		return e.by, nil
 	}
 	p, err := ReadExported(ctx, e.Files)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	e.by = map[string]plan.Index{}
 	if p != nil {
@@ -166,5 +169,5 @@ func (e *Exported) read(ctx context.Context) error {
 			e.by[x.Name] = x
 		}
 	}
-	return nil
+	return e.by, nil
 }

@@ -27,7 +27,7 @@ type TargetIndices struct {
 	Cluster Cluster
 	Creates bool // create missing indices, with the target's defaults and templates unless Make creates them
 	// Make creates an index with a mark, as an export describes it, unless the target has it. known is false if no export describes the
-	// index. It is not called concurrently. nil: no index is described.
+	// index. nil: no index is described.
 	Make func(ctx context.Context, index string, mark objects.Mark) (created, known bool, err error)
 	// Ledger records the indices that the session creates; nil: nothing is recorded.
 	Ledger objects.Ledger
