@@ -202,14 +202,10 @@ const mostNamed = 50
 
 // names lists the snapshots for messages.
 func (c *Catalog) names() string {
-	names := slices.Sorted(maps.Keys(c.newest))
-	switch n := len(names); {
-	case n == 0:
+	if len(c.newest) == 0 {
 		return "none"
-	case n > mostNamed:
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:mostNamed], ", "), n-mostNamed)
 	}
-	return strings.Join(names, ", ")
+	return fault.Names(slices.Sorted(maps.Keys(c.newest)), mostNamed)
 }
 
 // NotFound is the error for a snapshot that the repository does not hold; it is a fault.ErrConfig.
