@@ -80,20 +80,13 @@ func cleanup(ctx context.Context, call *config.Call, o config.Cleanup) error {
 		return errors.Join(err, s.close())
 	}
 	if err := errors.Join(session.CutoversOf(s.Coordinator).CheckEnded(ctx), session.RoundsOf(s.Coordinator).CheckEnded(ctx)); err != nil && !o.Force.Yes {
-		if errors.Is(err, fault.ErrConfig) {
-			err = fmt.Errorf("%s; --force forgets it all the same: %w", fault.Text(err), fault.ErrConfig)
-		}
-		return errors.Join(err, s.close())
+		return errors.Join(withForce(err, "forgets it all the same"), s.close())
 	}
 	if err := settingsLeft(ctx, s.Coordinator, m); err != nil {
-		if o.Force.Yes {
-			fmt.Fprintf(call.Err, "rfsctl: warning: %s\n", fault.Text(err))
-		} else {
-			if errors.Is(err, fault.ErrConfig) {
-				err = fmt.Errorf("%s; --force forgets the former values: %w", fault.Text(err), fault.ErrConfig)
-			}
-			return errors.Join(err, s.close())
+		if !o.Force.Yes {
+			return errors.Join(withForce(err, "forgets the former values"), s.close())
 		}
+		fmt.Fprintf(call.Err, "rfsctl: warning: %s\n", fault.Text(err))
 	}
 	if cut, _, err := session.CutoversOf(s.Coordinator).Read(ctx); err == nil && cut.Open() && len(cut.Blocks) > 0 {
 		fmt.Fprintf(call.Err, "rfsctl: warning: a cut-over is %s; if its process does not run any more, remove index.blocks.write on the source from %s\n", cut.State, terminal.Clean(strings.Join(cut.Blocks, ", ")))
@@ -103,6 +96,14 @@ func cleanup(ctx context.Context, call *config.Call, o config.Cleanup) error {
 		return errors.Join(err, s.close())
 	}
 	return forget(ctx, call, o.Stored, s, rounds)
+}
+
+// withForce adds to a refusal what --force does, and leaves other errors as they are.
+func withForce(err error, does string) error {
+	if errors.Is(err, fault.ErrConfig) {
+		return fmt.Errorf("%s; --force %s: %w", fault.Text(err), does, fault.ErrConfig)
+	}
+	return err
 }
 
 // forgetRounds removes the sessions of the later rounds of a followed cluster: a new session of the same name would take them for its own.
@@ -192,10 +193,7 @@ func settingsLeft(ctx context.Context, c *cms.Coordinator, m *progress.Migration
 	if m.Rounds != nil {
 		remedy = "rfsd follow --finish"
 	}
-	if more := len(left) - mostSettings; more > 0 {
-		left = append(left[:mostSettings], fmt.Sprintf("and %d more", more))
-	}
-	return fmt.Errorf("settings of the target are not restored yet, which %s does: %s: %w", remedy, terminal.Clean(strings.Join(left, ", ")), fault.ErrConfig)
+	return fmt.Errorf("settings of the target are not restored yet, which %s does: %s: %w", remedy, terminal.Clean(fault.Names(left, mostSettings)), fault.ErrConfig)
 }
 
 // mostSettings limits the settings that a message names.
