@@ -155,10 +155,7 @@ func checkSession(ctx context.Context, c *cms.Coordinator, followed bool, settin
 	case err != nil:
 		return err
 	case followed || recorded[plan.FollowKey] != "":
-		return (&follow.Chain{Root: c}).Check(ctx, settings)
+		return follow.CheckSettings(recorded, settings)
 	}
-	if d := session.Differences(recorded, settings); len(d) > 0 {
-		return &session.ConfigMismatch{Differences: d}
-	}
-	return nil
+	return session.CheckSettings(recorded, settings)
 }

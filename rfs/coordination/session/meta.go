@@ -75,7 +75,7 @@ func (s Identity) Init(ctx context.Context, m Meta) (identity map[string]string,
 	}
 	other := conflicts(was.Identity, m.Identity)
 	if was.Digest != body.Digest {
-		other = append(other, Differences(was.Settings, m.Settings)...)
+		other = append(other, differences(was.Settings, m.Settings)...)
 	}
 	if len(other) > 0 {
 		return nil, &ConfigMismatch{Differences: other}
@@ -181,8 +181,16 @@ func digest(settings map[string]string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Differences lists the settings in which a recorded session differs from another, for a ConfigMismatch.
-func Differences(was, is map[string]string) []string {
+// CheckSettings returns a *ConfigMismatch if settings differ from the recorded ones of a session.
+func CheckSettings(recorded, settings map[string]string) error {
+	if d := differences(recorded, settings); len(d) > 0 {
+		return &ConfigMismatch{Differences: d}
+	}
+	return nil
+}
+
+// differences lists the settings in which a recorded session differs from another, for a ConfigMismatch.
+func differences(was, is map[string]string) []string {
 	keys := maps.Clone(was)
 	if keys == nil {
 		keys = map[string]string{}

@@ -93,7 +93,7 @@ func (c *Chain) Next(ctx context.Context, snapshot string, group []string, setti
 	case all.Finished != 0:
 		return next, false, session.ErrFinished
 	case recorded != nil: // a migration that is followed from now on has its snapshot
-		if err := checkSettings(recorded, settings); err != nil {
+		if err := CheckSettings(recorded, settings); err != nil {
 			return next, false, err
 		}
 		first.Snapshot = recorded["snapshot"]
@@ -332,20 +332,17 @@ func (c *Chain) Check(ctx context.Context, settings map[string]string) error {
 	if err != nil || recorded == nil {
 		return err
 	}
-	return checkSettings(recorded, settings)
+	return CheckSettings(recorded, settings)
 }
 
-// checkSettings returns a *session.ConfigMismatch if round 0 was started with other settings.
-func checkSettings(recorded, settings map[string]string) error {
+// CheckSettings returns a *session.ConfigMismatch if settings differ from the recorded ones of round 0, except for its snapshot.
+func CheckSettings(recorded, settings map[string]string) error {
 	was, is := maps.Clone(recorded), maps.Clone(settings)
 	for _, key := range []string{"snapshot", plan.FollowKey} {
 		delete(was, key)
 		delete(is, key)
 	}
-	if d := session.Differences(was, is); len(d) > 0 {
-		return &session.ConfigMismatch{Differences: d}
-	}
-	return nil
+	return session.CheckSettings(was, is)
 }
 
 // Arrived reports whether all changes of a round have arrived, except for indices that stop, so that the next round may start. stops
