@@ -3,10 +3,8 @@ package wiring
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
-	"slices"
 
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
@@ -66,42 +64,12 @@ func OpenImport(ctx context.Context, o ImportOptions, log *slog.Logger, in *Reso
 	}
 	if o.windows.NewIndices.Create {
 		h.Described = exported.Names
-		h.Aliases = func(ctx context.Context) error { return r.setAliases(ctx, exported, log) }
+		h.Aliases = (&importer.Aliases{Described: exported.Aliases, Created: session.CreatedOf(r.kept).All, Target: r.client, Ledger: r.ledger, Events: r.kept, Log: log}).Set
 	}
 	if !existing.Chosen {
 		h.AskAll = existing.AskAll
 	}
 	return h, nil
-}
-
-// setAliases sets the described aliases of the indices that the session has created. It logs and records those that the target refuses.
-func (r *receiver) setAliases(ctx context.Context, exported *creation.Exported, log *slog.Logger) error {
-	all, err := exported.Aliases(ctx)
-	if err != nil || len(all) == 0 {
-		return err
-	}
-	for c, err := range session.CreatedOf(r.kept).All(ctx) {
-		if err != nil {
-			return err
-		}
-		if c.Kind != rollback.Index || c.State != session.CreationDone || all[c.Name] == nil {
-			continue
-		}
-		if err := r.ledger.IntendAliases(ctx, c.Name, all[c.Name]); err != nil {
-			return err
-		}
-		refused, err := creation.SetEach(ctx, r.client, c.Name, all[c.Name])
-		if err != nil {
-			return fmt.Errorf("aliases of %s: %w", c.Name, err)
-		}
-		for _, alias := range slices.Sorted(maps.Keys(refused)) {
-			log.ErrorContext(ctx, "alias refused: set it by hand", "index", c.Name, "alias", alias, "reason", refused[alias])
-			if _, err := r.kept.Event(ctx, fmt.Sprintf("alias %s of %s", alias, c.Name), "refused", refused[alias]); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // Sample returns what the process has done so far.
