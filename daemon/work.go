@@ -52,6 +52,9 @@ func (d *Daemon) followWork(ctx context.Context, orders *cms.Coordinator) {
 		d.log.Info("this node works on a round", "session", w.Session)
 		d.done, d.idleUntil, d.trouble = false, time.Time{}, ""
 		d.measure, d.mirrored = progress.Measure{Lag: progress.RecordLag}, storeState{}
+		for _, s := range d.slots { // failures in the former round do not delay this one
+			s.crashes, s.earliest = 0, time.Time{}
+		}
 	}
 	if was == nil || was.Session != w.Session || was.Waits != w.Waits || was.Over != w.Over {
 		if w.Over {

@@ -320,3 +320,23 @@ func TestWork_HintsAreOfTheirRound(t *testing.T) {
 		mirror.set(false, nil)
 	})
 }
+
+// TestWork_FailuresDoNotDelayTheNextRound: the back-off of a slot whose workers failed in a round ends with the round.
+func TestWork_FailuresDoNotDelayTheNextRound(t *testing.T) {
+	var rounds roundsOf
+	d := New(Config{Session: "s", Workers: 1, Work: rounds.work, Log: discard()})
+	store := newStore(t, 1)
+	s := &slot{}
+	d.slots = append(d.slots, s)
+	for _, c := range []struct {
+		session string
+		delayed bool
+	}{{"s-round-1", false}, {"s-round-1", true}, {"s-round-2", false}} {
+		rounds.set(Work{Store: store, Session: c.session})
+		d.followWork(t.Context(), store)
+		if got := s.earliest.After(time.Now()); got != c.delayed {
+			t.Errorf("%s: delayed: %t", c.session, got)
+		}
+		d.handleFailure(s, time.Now(), "the former snapshot is gone", "error")
+	}
+}

@@ -31,7 +31,7 @@ type Rounds struct {
 	_      struct{} `group:"Rounds"`
 	Once   bool     `flag:"once" help:"run one round and exit as rfsd migrate does"`
 	Finish bool     `flag:"finish" help:"end the following: restore the settings of the target's indices that the rounds have changed; later rounds are refused"`
-	Over   bool     `flag:"start-over" help:"if the snapshot of the last round is gone from the repository: remove the target indices that the session created, unless other clients have written to them, and send the next snapshot whole"`
+	Over   bool     `flag:"start-over" help:"if a snapshot that a round needs is gone from the repository: remove the target indices that the session created, unless other clients have written to them, and send the next snapshot whole"`
 	Each   EachRound
 }
 

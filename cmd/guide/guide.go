@@ -173,7 +173,7 @@ var brief = map[string][2]string{
 	"shards":                   {"", "list the shards of each index"},
 	"snapshot-name":            {"NAME", "snapshot to read (default: make one on --source-host)"},
 	"source-host":              {"URL", "source cluster, to make a snapshot on"},
-	"start-over":               {"", "send all again if the last round's snapshot is gone"},
+	"start-over":               {"", "send all again if a snapshot that is needed is gone"},
 	"state":                    {"STATE", "only items in this state"},
 	"status-fd":                {"N", "file descriptor that gets JSON records"},
 	"stop-following":           {"PATTERN", "index that is not followed any more"},

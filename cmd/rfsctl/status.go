@@ -292,12 +292,20 @@ func printRounds(w io.Writer, f *progress.Following, lag *float64) {
 			continue
 		}
 		fmt.Fprintf(w, "round %d: snapshot %s: ", r.Number, orDash(terminal.Clean(r.Snapshot)))
+		if r.Replaced {
+			fmt.Fprintln(w, "replaced: the next round started over, because a snapshot was gone")
+			continue
+		}
 		if r.Arrived == nil && f.Finished != nil {
 			fmt.Fprintln(w, "not brought: the following ended before")
 			continue
 		}
 		if r.Arrived == nil {
-			fmt.Fprintf(w, "in progress since %s; rfsctl status --session-name of its own session shows it\n", r.Started.Local().Format(time.DateTime))
+			fmt.Fprintf(w, "in progress since %s", r.Started.Local().Format(time.DateTime))
+			if r.Number > 0 {
+				fmt.Fprint(w, "; rfsctl status --session-name of its own session shows it")
+			}
+			fmt.Fprintln(w)
 			continue
 		}
 		progress.Fprintf(w, "arrived at %s after %s: %s inserted, %d updated, %d deleted, %d failed\n", r.Arrived.Local().Format(time.DateTime),

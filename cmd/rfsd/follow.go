@@ -174,6 +174,9 @@ func (r rounds) next(ctx context.Context, group []string, startOver bool) (next 
 	}
 	err = r.chain(ctx, func(c *follow.Chain) (err error) {
 		c.Repo, c.AllowPartial, c.StartOver = blobs, r.AllowPartial, startOver
+		c.Open = func(ctx context.Context, x follow.Round) (*cms.Coordinator, func() error, error) {
+			return r.OpenRound(ctx, x, startOver, r.log)
+		}
 		next, due, err = c.Next(ctx, r.Snapshot, group, r.SessionSettings(blobs))
 		return err
 	})
@@ -199,7 +202,7 @@ func (r rounds) read(ctx context.Context) (all session.Followed, err error) {
 }
 
 // run runs a round, and records that it has arrived. It returns its report, also with an error; nil without one when other processes have
-// ended the round.
+// ended or replaced the round.
 func (r rounds) run(ctx context.Context, x follow.Round) (*report.Migration, error) {
 	o, err := r.Options.Round(x)
 	if err != nil {
@@ -208,8 +211,9 @@ func (r rounds) run(ctx context.Context, x follow.Round) (*report.Migration, err
 	o.Renews = true
 	done, err := perform(ctx, o, r.out)
 	if err != nil && ctx.Err() == nil {
-		if is, rerr := r.recorded(ctx, x.Number); rerr == nil && is.Arrived != 0 {
-			r.log.Info("other processes have ended the round, and removed its records", "round", x.Number, "error", err)
+		all, rerr := r.read(ctx)
+		if last, ok := all.Last(); rerr == nil && ok && (last.Number > x.Number || last.Arrived != 0) {
+			r.log.Info("other processes have ended the round", "round", x.Number, "error", err)
 			return nil, nil
 		}
 	}
@@ -249,8 +253,8 @@ func (r rounds) arrive(ctx context.Context, x follow.Round, done *report.Migrati
 	if err != nil {
 		return err
 	}
-	if x := over.Records; x != nil {
-		if err := r.ForgetRound(ctx, *x); err != nil {
+	for _, x := range over.Records {
+		if err := r.ForgetRound(ctx, x); err != nil {
 			r.log.Warn("records of a former round stay: remove them with rfsctl cleanup", "round", x.Number, "session", x.Session, "error", err)
 		}
 	}

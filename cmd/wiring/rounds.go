@@ -1,6 +1,7 @@
 package wiring
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/owner"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/follow"
 	"github.com/rfsd/rfsd/rfs/migration/phase"
@@ -104,6 +107,47 @@ func (o Options) DeleteSnapshot(ctx context.Context, x follow.Round, blobs repo.
 		return of.LiveSource().Delete(ctx, x.Snapshot)
 	}
 	return nil
+}
+
+// OpenRound opens the records of a later round, and frees the leases that dead processes of this machine hold there if free is true. Its
+// error wraps cms.ErrStoreGone if the round has no records.
+func (o Options) OpenRound(ctx context.Context, x follow.Round, free bool, log *slog.Logger) (*cms.Coordinator, func() error, error) {
+	x.Snapshot = cmp.Or(x.Snapshot, o.Snapshot) // it is not read
+	of, err := o.Round(x)
+	if err != nil {
+		return nil, nil, err
+	}
+	store, shut, err := OpenWithRetry(ctx, of, true, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	kept := of.StateIn(store)
+	if free {
+		if err := of.freeDead(ctx, kept); err != nil {
+			return nil, nil, errors.Join(err, shut())
+		}
+	}
+	return kept, shut, nil
+}
+
+// freeDead frees the leases that dead processes of this machine hold in a session, unless a living one works on it.
+func (o Options) freeDead(ctx context.Context, kept *cms.Coordinator) error {
+	owned, err := owner.Take(o.ownerFile, owner.Name())
+	if errors.Is(err, owner.ErrLive) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, dead := range owned.Dead() {
+		if err == nil {
+			err = session.HeldOf(kept).ReleaseDead(ctx, dead, cms.CauseKilled)
+		}
+	}
+	if err == nil {
+		err = owned.Forget()
+	}
+	return errors.Join(err, owned.Release())
 }
 
 // ForgetRound removes the records of a round that is over. Round 0 keeps its records: they hold the others.

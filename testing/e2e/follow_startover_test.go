@@ -2,9 +2,12 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rfsd/rfsd/testing/cluster"
 )
@@ -73,4 +76,63 @@ func TestFollow_StartsOver(t *testing.T) {
 		t.Errorf("the round after it: %+v, %+v", sum.Changes, sum.Totals)
 	}
 	same(t, source, n, "over-a,over-same,over-before,over-new")
+}
+
+// TestFollow_StartsOverWithinARound: the former snapshot is deleted while a round is sent, and the round is killed. Another one replaces it, but
+// not before the operator has removed the index to which it had sent documents: nothing shows whether others wrote there meanwhile.
+func TestFollow_StartsOverWithinARound(t *testing.T) {
+	source, n := livingSource(t, "7.10.2"), cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	p := newProxy(t, n.URL, 0)
+	const documents = 3000
+	update := func(v string) {
+		var body strings.Builder
+		for i := range documents {
+			fmt.Fprintf(&body, "{\"index\":{\"_id\":\"%d\"}}\n{\"v\":\"%s\",\"text\":\"%s\"}\n", i, v, strings.Repeat(v+" ", 100))
+		}
+		if _, err := source.Send(t.Context(), http.MethodPost, "/within/_bulk?refresh=true", "application/x-ndjson", []byte(body.String())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	update("first")
+	dir := t.TempDir()
+	f := &followed{dir: dir, args: followLive(source, "within", p.URL, "within", "--documents-per-bulk-request", "100")}
+	env := []string{"XDG_STATE_HOME=" + filepath.Join(dir, "state")}
+	run := func(more ...string) Result { return RunIn(t, dir, env, "rfsd", append(f.args, more...)...) }
+	zero := run()
+	if zero.Code != 0 {
+		t.Fatalf("exit %d: %s", zero.Code, zero.Stderr)
+	}
+	update("second")
+	p.delay.Store(int64(200 * time.Millisecond))
+	before := p.bulks.Load()
+	f.start(t)
+	until(t, "documents of the round are sent", func() bool { return p.bulks.Load() > before+5 })
+	f.kill()
+	p.delay.Store(0)
+	call(t, source, "DELETE", "/_snapshot/rfsd-within/"+parseSummary(t, zero).Round.Snapshot, nil)
+	call(t, source, "DELETE", "/within/_doc/7?refresh=true", nil)
+
+	refusedWith(t, run(), "the round in progress cannot continue", "--start-over")
+	if r := run("--start-over"); r.Code != 7 || !strings.Contains(r.Stdout, "DELETE /within") {
+		t.Fatalf("exit %d: %s %s", r.Code, r.Stdout, r.Stderr)
+	}
+	call(t, n, "DELETE", "/within", nil)
+	r := run()
+	if sum := parseSummary(t, r); r.Code != 0 || sum.Round.Number != 2 || !sum.Round.Arrived || sum.Totals.Indexed != documents-1 {
+		t.Errorf("exit %d: %+v, %+v, %s", r.Code, sum.Round, sum.Totals, r.Stderr)
+	}
+	same(t, source, n, "within")
+	if made := call(t, source, "GET", "/_snapshot/rfsd-within/_all", nil)["snapshots"].([]any); len(made) != 1 {
+		t.Errorf("snapshots on the source: %v", made)
+	}
+	if r := RunIn(t, dir, env, "rfsctl", "status", "--target-host", n.URL, "--session-name", "within"); !strings.Contains(r.Stdout, "replaced: the next round started over") {
+		t.Errorf("status: %s", r.Stdout)
+	}
+	call(t, source, "DELETE", "/within/_doc/8?refresh=true", nil)
+	r = run()
+	if sum := parseSummary(t, r); r.Code != 0 || sum.Round.Number != 3 || sum.Changes.Deleted != 1 || sum.Totals.Indexed != 1 {
+		t.Errorf("the round after it: exit %d: %+v, %s", r.Code, sum.Changes, r.Stderr)
+	}
+	same(t, source, n, "within")
 }

@@ -30,7 +30,7 @@ function showRounds(r) {
   timeline(all.slice(-roundsDrawn), new Date(m.read_at).getTime());
   fill($("rounds"), all.slice(-roundsListed).reverse().map((x) => [String(x.number), x.snapshot || "", clock(x.started),
     ...(x.arrived ? [clock(x.arrived), span((ms(x.arrived) - ms(x.started)) / 1000), x.inserted || 0, x.updated || 0, x.deleted || 0, x.failed || 0]
-      : [m.rounds.finished ? "not brought" : "in progress", "", "", "", "", ""])]));
+      : [x.replaced ? "replaced" : m.rounds.finished ? "not brought" : "in progress", "", "", "", "", ""])]));
   for (const row of $("rounds").tBodies[0].rows) {
     const failed = row.cells[8];
     if (!["", "0"].includes(failed.textContent)) failed.classList.add("lossy-text");
@@ -45,7 +45,7 @@ function timeline(all, now) {
   const at = (t) => (t - from) / (to - from) * 600;
   $("timeline").replaceChildren(svg("line", { x1: 0, y1: 75, x2: 600, y2: 75 }), ...all.map((x) => {
     const high = 6 + changed(x) / most * 64, left = at(ms(x.started));
-    return svg("rect", { class: x.failed ? "lossy" : x.arrived ? "done" : "doing", x: Math.min(left, 597).toFixed(1), y: (75 - high).toFixed(1), width: Math.max(3, at(x.arrived ? ms(x.arrived) : now) - left).toFixed(1), height: high.toFixed(1) });
+    return svg("rect", { class: x.failed ? "lossy" : x.arrived ? "done" : "doing", x: Math.min(left, 597).toFixed(1), y: (75 - high).toFixed(1), width: Math.max(3, at(x.arrived ? ms(x.arrived) : x.replaced ? ms(x.started) : now) - left).toFixed(1), height: high.toFixed(1) });
   }));
   put("rounds-from", clock(from));
   put("rounds-to", clock(to));

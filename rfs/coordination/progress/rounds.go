@@ -24,7 +24,8 @@ type Round struct {
 	Snapshot string     `json:"snapshot"`        // "": the round creates it, and it has not arrived
 	Whole    bool       `json:"whole,omitempty"` // it sends its whole snapshot, because the former one is gone
 	Started  time.Time  `json:"started"`
-	Arrived  *time.Time `json:"arrived,omitempty"` // absent: it has not arrived completely
+	Arrived  *time.Time `json:"arrived,omitempty"`  // absent: it has not arrived completely
+	Replaced bool       `json:"replaced,omitempty"` // it could not continue, and the next round started over in its place
 	session.Account
 }
 
@@ -34,9 +35,10 @@ func following(f session.Followed) *Following {
 		return nil
 	}
 	shown := &Following{Finished: instant(f.Finished), Ended: f.Ended, Failed: f.Failed(), Failures: max(f.Failures, 0), Failure: f.Failure}
-	for _, r := range f.Rounds {
+	for i, r := range f.Rounds {
 		shown.Rounds = append(shown.Rounds, Round{
 			Number: r.Number, Snapshot: r.Snapshot, Whole: r.Whole, Started: Time(r.Started), Arrived: instant(r.Arrived), Account: r.Account,
+			Replaced: r.Arrived == 0 && i < len(f.Rounds)-1,
 		})
 	}
 	return shown

@@ -108,15 +108,27 @@ var ErrUndone = fmt.Errorf("what this session created was removed by `rfsctl und
 	"or start another session with a new --session-name (and another --coordinator-file, where one is used): %w", fault.ErrConfig)
 
 // BeginUndo ends the session permanently: no process can join it from now on. It returns ErrNotFound when the session does not exist.
-func (s Identity) BeginUndo(ctx context.Context) error {
+func (s Identity) BeginUndo(ctx context.Context) error { return s.end(ctx, stateUndo) }
+
+// stateReplaced is the state of the meta record of a later round that was replaced.
+const stateReplaced = "REPLACED"
+
+// ErrReplaced means that a round starts over in place of this one.
+var ErrReplaced = fmt.Errorf("this round cannot continue, because a snapshot that it needs is gone: run rfsd follow with --start-over, which starts a round in its place: %w", fault.ErrConfig)
+
+// Replace ends the session of a later round, as BeginUndo ends others.
+func (s Identity) Replace(ctx context.Context) error { return s.end(ctx, stateReplaced) }
+
+// end sets a state in which no process can join the session.
+func (s Identity) end(ctx context.Context, state string) error {
 	ch, err := s.leases.Update(ctx, kindMeta, kindMeta, func(r cms.Record, _ time.Time) (cms.Record, cms.Result) {
 		switch {
 		case len(r.Body) == 0:
 			return r, cms.Lost
-		case r.State == stateUndo:
+		case r.State == state:
 			return r, cms.Already
 		}
-		r.State = stateUndo
+		r.State = state
 		return r, cms.Applied
 	})
 	if err == nil && ch.Result == cms.Lost {

@@ -63,6 +63,8 @@ func (s Identity) Init(ctx context.Context, m Meta) (identity map[string]string,
 	switch r.State {
 	case stateUndo:
 		return nil, ErrUndone
+	case stateReplaced:
+		return nil, ErrReplaced
 	case stateFollowed:
 		return nil, ErrFollowed
 	}

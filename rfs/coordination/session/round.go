@@ -30,7 +30,7 @@ type Round struct {
 	// Group are patterns of the indices in a round for a cut-over of these alone; none: all followed indices.
 	Group   []string `json:"group,omitempty"`
 	Started int64    `json:"started"`           // epoch ms by the store's clock
-	Arrived int64    `json:"arrived,omitempty"` // epoch ms by the store's clock; 0: it has not arrived completely
+	Arrived int64    `json:"arrived,omitempty"` // epoch ms by the store's clock; 0: it has not arrived completely, and if it is not the last round, it was replaced
 	Account
 }
 
@@ -94,7 +94,8 @@ func (f Followed) MovedBefore(round int) (names []string) {
 }
 
 // Bases returns the rounds with which the round at index at of Rounds is compared: a former round and, for the indices of later partial
-// rounds, these, the last one first. An index beyond the last round means a round of all indices. ok is false without a former round.
+// rounds, these, the last one first. An index beyond the last round means a round of all indices. Former rounds that have not arrived were
+// replaced, and do not count. ok is false without a former round.
 func (f Followed) Bases(at int) (base Round, parts []Round, ok bool) {
 	var group []string
 	if at < len(f.Rounds) {
@@ -102,6 +103,7 @@ func (f Followed) Bases(at int) (base Round, parts []Round, ok bool) {
 	}
 	for _, r := range slices.Backward(f.Rounds[:at]) {
 		switch {
+		case r.Arrived == 0:
 		case len(r.Group) == 0 || slices.Equal(r.Group, group):
 			return r, parts, true
 		case !slices.ContainsFunc(parts, func(p Round) bool { return slices.Equal(p.Group, r.Group) }):
@@ -265,8 +267,31 @@ func (s Rounds) Start(ctx context.Context, next Round) (Followed, error) {
 		case any && (last.Arrived == 0 || last.Number >= next.Number):
 			return false, nil
 		}
-		next.Started, next.Made = now.UnixMilli(), next.Snapshot == ""
-		f.Rounds = append(f.Rounds, next)
+		f.add(next, now)
+		return true, nil
+	})
+}
+
+// add adds a round that starts now.
+func (f *Followed) add(r Round, now time.Time) {
+	r.Started, r.Made = now.UnixMilli(), r.Snapshot == ""
+	f.Rounds = append(f.Rounds, r)
+}
+
+// Replace records a round of a whole snapshot in place of the last one, was, unless that has arrived or was replaced, and returns the rounds.
+// It keeps the name of the snapshot that was has made. It returns ErrFinished after Finish.
+func (s Rounds) Replace(ctx context.Context, was Round, snapshot string) (Followed, error) {
+	return s.change(ctx, func(f *Followed, now time.Time) (bool, error) {
+		last, _ := f.Last()
+		switch {
+		case f.Finished != 0:
+			return false, ErrFinished
+		case last.Number != was.Number || last.Arrived != 0:
+			return false, nil
+		}
+		f.Rounds[len(f.Rounds)-1].Snapshot = was.Snapshot
+		f.Failures, f.Failure = 0, ""
+		f.add(Round{Number: was.Number + 1, Snapshot: snapshot, Whole: true}, now)
 		return true, nil
 	})
 }

@@ -3,6 +3,7 @@ package session_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -182,14 +183,15 @@ func TestRounds_FailuresAreCountedUntilARoundArrives(t *testing.T) {
 	is(0, "")
 }
 
-// TestFollowed_Bases: rounds of some indices replace the last round of all indices, for these indices.
+// TestFollowed_Bases: rounds of some indices replace the last round of all indices, for these indices. Rounds that were replaced do not count.
 func TestFollowed_Bases(t *testing.T) {
 	group := func(names ...string) session.Round { return session.Round{Group: names} }
 	all := session.Followed{Rounds: []session.Round{group(), group("a"), group("a"), group("b", "c"), group("a"), group("a"), group(), group("c")}}
 	for i := range all.Rounds {
-		all.Rounds[i].Number = i + 10
+		all.Rounds[i].Number, all.Rounds[i].Arrived = i+10, 1
 	}
-	for at, want := range []string{"false 0 []", "true 10 []", "true 11 []", "true 10 [12]", "true 12 [13]", "true 14 []", "true 10 [15 13]", "true 16 []", "true 16 [17]"} {
+	all.Rounds = slices.Insert(all.Rounds, 4, session.Round{Number: 30}) // of all indices, replaced
+	for at, want := range []string{"false 0 []", "true 10 []", "true 11 []", "true 10 [12]", "true 10 [13 12]", "true 12 [13]", "true 14 []", "true 10 [15 13]", "true 16 []", "true 16 [17]"} {
 		base, parts, ok := all.Bases(at)
 		numbers := []int{}
 		for _, p := range parts {

@@ -72,7 +72,7 @@ func (f *fleetOf) root() *cms.Coordinator { return f.chain(f.store).Root }
 // chain returns the rounds as a process sees them through a store.
 func (f *fleetOf) chain(store cms.Store) *follow.Chain {
 	clock := cmstest.Clock{Start: f.start}
-	return &follow.Chain{Root: cms.New(cms.Config{Store: store, Creator: "test", Clock: clock}), Session: "s", Clock: clock, Repo: f.blobs}
+	return &follow.Chain{Root: cms.New(cms.Config{Store: store, Creator: "test", Clock: clock}), Session: "s", Clock: clock, Repo: f.blobs, Open: unstarted}
 }
 
 // drives starts a node and returns a function that ends it.

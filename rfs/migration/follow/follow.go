@@ -38,9 +38,12 @@ type Chain struct {
 	Repo    snapshot.Repository
 	// AllowPartial permits snapshots that lack shards.
 	AllowPartial bool
-	// StartOver permits a round that replaces the session's target indices, if the former snapshot is gone from the repository.
+	// StartOver permits a round that replaces the session's target indices, if a snapshot that the due round needs is gone from the
+	// repository.
 	StartOver bool
-	Log       *slog.Logger // for Next
+	// Open opens the records of a later round, for Next; its error wraps cms.ErrStoreGone if the round has none.
+	Open func(ctx context.Context, x Round) (kept *cms.Coordinator, shut func() error, err error)
+	Log  *slog.Logger // for Next
 }
 
 // Round is a round that is to be run.
@@ -69,8 +72,8 @@ func (r Round) Report() Report {
 
 // Next returns the round that is due, for an existing snapshot or, with "", for a snapshot created by the round. due is false if the
 // snapshot has already arrived. group holds patterns of the round's indices, none for all; a round that has not arrived keeps its own. It
-// returns a fault.ErrConfig if settings differ from the settings of round 0, except for its snapshot, and a plan.ErrFormerGone if the
-// snapshot of the last round is gone and StartOver is not set. Before a round that starts over, Next blocks until no
+// returns a fault.ErrConfig if settings differ from the settings of round 0, except for its snapshot, and if a snapshot that the round needs
+// is gone and StartOver is not set; for a former snapshot it wraps plan.ErrFormerGone. Before a round that starts over, Next blocks until no
 // request of the last round can still arrive.
 func (c *Chain) Next(ctx context.Context, snapshot string, group []string, settings map[string]string) (next Round, due bool, err error) {
 	if err := session.IdentityOf(c.Root).CheckUndone(ctx); err != nil {
@@ -110,6 +113,11 @@ func (c *Chain) Next(ctx context.Context, snapshot string, group []string, setti
 		if round.Whole, err = c.checkNext(ctx, all, snapshot); err == nil {
 			all, err = session.RoundsOf(c.Root).Start(ctx, round)
 		}
+	case last.Number > 0:
+		var arrived bool
+		if all, arrived, err = c.resume(ctx, all, snapshot); err == nil && arrived {
+			return c.Next(ctx, snapshot, group, settings)
+		}
 	}
 	if err != nil {
 		return next, false, err
@@ -146,7 +154,10 @@ func (c *Chain) Until(ctx context.Context, snapshot string) (rounds []Round, err
 		return nil, err
 	}
 	last := slices.IndexFunc(all.Rounds, func(r session.Round) bool { return r.Arrived != 0 && r.Snapshot == snapshot })
-	for at := range all.Rounds[:last+1] {
+	for at, is := range all.Rounds[:last+1] {
+		if is.Arrived == 0 { // it was replaced
+			continue
+		}
 		r, err := c.round(all, at, nil)
 		if err != nil {
 			return nil, err
@@ -204,8 +215,7 @@ func (c *Chain) checkNext(ctx context.Context, all session.Followed, snapshot st
 		return false, err
 	}
 	if !c.StartOver {
-		return false, fmt.Errorf("%w: run rfsd follow with --start-over, which removes the indices that this session created from the target and sends the next snapshot whole; "+
-			"and let the policy that deletes snapshots keep the snapshot of the last round", err)
+		return false, fmt.Errorf("%w: %s", err, plan.StartOver)
 	}
 	f.Whole = true
 	if err := c.check(ctx, snapshot, f); err != nil {
@@ -353,8 +363,9 @@ func Arrived(sum *summary.Summary, stops func(index string) bool) bool {
 
 // Over names former rounds whose data can be removed.
 type Over struct {
-	// Records is the former round whose records can be removed; nil: none. Its snapshot is kept, since it shows what the last round changed.
-	Records *Round
+	// Records are the former rounds whose records can be removed. The snapshot of the last of them is kept, since it shows what this round
+	// changed.
+	Records []Round
 	// Snapshots are the rounds whose snapshots can be deleted, because neither the last nor the next round is compared with them.
 	Snapshots []Round
 }
@@ -385,7 +396,11 @@ func (c *Chain) Arrive(ctx context.Context, r Round, identity string, sum *summa
 		return over, err
 	}
 	last := slices.IndexFunc(all.Rounds, func(x session.Round) bool { return x.Number == r.Number })
-	needed, before := neededAfter(all, last), neededAfter(all, last-1)
+	since, replaced := last-1, map[int]bool{}
+	for ; since > 0 && all.Rounds[since].Arrived == 0; since-- {
+		replaced[all.Rounds[since].Number] = true
+	}
+	needed, before := neededAfter(all, last), neededAfter(all, since)
 	for at, is := range all.Rounds[:max(last, 0)] {
 		if is.Failed > 0 || at == 0 && is.Number > 0 {
 			continue
@@ -394,10 +409,10 @@ func (c *Chain) Arrive(ctx context.Context, r Round, identity string, sum *summa
 		if err != nil {
 			return over, err
 		}
-		if at == last-1 {
-			over.Records = &was
+		if at >= since {
+			over.Records = append(over.Records, was)
 		}
-		if before[is.Number] && !needed[is.Number] {
+		if (before[is.Number] || replaced[is.Number]) && !needed[is.Number] {
 			over.Snapshots = append(over.Snapshots, was)
 		}
 	}

@@ -128,8 +128,7 @@ func (f Follow) Read(ctx context.Context, catalog *snapshot.Catalog, snap *snaps
 		}
 		switch {
 		case errors.Is(err, ErrFormerGone):
-			return nil, fmt.Errorf("%w: remove the indices of this session from the target (rfsctl undo), and start a new one (--session-name); with --existing-documents overwrite they can stay, "+
-				"but keep what the source has deleted since (rfsd verify names such documents); let the policy that deletes snapshots keep the snapshot of the last round", err)
+			return nil, fmt.Errorf("%w: %s", err, StartOver)
 		case err != nil:
 			return nil, err
 		}
@@ -140,6 +139,10 @@ func (f Follow) Read(ctx context.Context, catalog *snapshot.Catalog, snap *snaps
 
 // ErrFormerGone means that the repository has lost a former snapshot, so that nothing shows what changed since.
 var ErrFormerGone = fmt.Errorf("nothing shows what the source has changed and deleted since: %w", fault.ErrConfig)
+
+// StartOver is the remedy for an ErrFormerGone.
+const StartOver = "run rfsd follow with --start-over, which removes the indices that this session created from the target and sends the next snapshot whole; " +
+	"and let the policy that deletes snapshots keep the snapshot of the last round"
 
 // Check returns an ErrFormerGone if a former snapshot is gone from the repository. It reads nothing, so that it does not recognize another
 // snapshot of the same name in a repository of Elasticsearch 1.x or 2.x, where snapshots have no UUIDs.
