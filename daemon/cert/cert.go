@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
@@ -56,7 +57,20 @@ func ServerName(fleet string) (string, error) {
 	if !fleetName.MatchString(fleet) {
 		return "", fmt.Errorf("fleet name %q: a–z, 0–9 and - only, at most 42, neither first nor last a -: %w", fleet, fault.ErrConfig)
 	}
-	return fleet + ".rfsd.internal", nil
+	return fleet + domain, nil
+}
+
+// domain ends the DNS names of nodes.
+const domain = ".rfsd.internal"
+
+// Fleet returns the fleet of the node that has a certificate; "" for any other certificate.
+func Fleet(c *x509.Certificate) string {
+	for _, name := range c.DNSNames {
+		if fleet, ok := strings.CutSuffix(name, domain); ok && fleetName.MatchString(fleet) {
+			return fleet
+		}
+	}
+	return ""
 }
 
 // Files of a fleet's authority in its directory, and validity of certificates.

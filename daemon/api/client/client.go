@@ -231,7 +231,10 @@ func (n node) remedy(err error) string {
 	case n.bare:
 		return ""
 	case errors.As(err, &name):
-		return "the node's certificate is of another fleet: is --fleet right?"
+		if fleet := cert.Fleet(name.Certificate); fleet != "" {
+			return fmt.Sprintf("the node is of the fleet %s: give --fleet %s", fleet, fleet)
+		}
+		return "the certificate is not of a node: check the address"
 	case errors.As(err, &authority):
 		return "the node's certificate is not of the authority in --tls-ca"
 	case errors.As(err, &invalid):

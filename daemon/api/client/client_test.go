@@ -99,7 +99,7 @@ func TestAWrongWayToAskStatesTheRightOne(t *testing.T) {
 		{"with the right certificate", secured, blue("operator", "blue"), "", nil, nil},
 		{"open, without", open, nil, "", nil, nil},
 		{"no certificate", secured, nil, "--tls-cert, --tls-key, --tls-ca and --fleet", fault.ErrConfig, nil},
-		{"another fleet's name", secured, blue("operator", "green"), "is --fleet right?", fault.ErrConfig, nil},
+		{"another fleet's name", secured, blue("operator", "green"), "give --fleet blue", fault.ErrConfig, nil},
 		{"another authority", secured, other("operator", "blue"), "--tls-ca", fault.ErrConfig, nil},
 		{"a certificate that the node does not take", secured, other("operator", "blue"), "rejects the certificate in --tls-cert", fault.ErrConfig, blue("operator", "blue")},
 		{"a certificate for an open port", open, blue("operator", "blue"), "leave out --tls-cert", fault.ErrConfig, nil},
