@@ -94,7 +94,7 @@ E2EJOBS    ?= $(if $(filter RFSD_TEST_OPENSEARCH_%,$(.VARIABLES)),1,3)
 # What the README promises: each major version is migrated; a killed worker and a killed daemon; rejected documents and their redrive;
 # verify; undo; a node; S3. make test runs these, and make ci therefore does not run them again.
 PROMISED   := FixtureOfEachMajor|KilledWorkersLose|KilledDaemon_Items|RedriveAfterTheMapping|VerifyExplainsFailed|UndoRemovesWhat|RfsdRunIsAService|FromABadS3
-WAITING    := Node|Daemon|FirstContact|Orders|Page|Watched|SameJSON|Lease|Deadline|SilentTarget|Tuned|KilledMigration|WorkersTake|KilledWorkers|DiskIsNearly|AtRandom|AfterAFleet|FinishRestores|StartsOver|ProcessesShare|FaultsOfEachKind
+WAITING    := Node|Daemon|FirstContact|Orders|Page|Watched|SameJSON|Lease|Deadline|SilentTarget|Tuned|KilledMigration|WorkersTake|KilledWorkers|DiskIsNearly|AtRandom|AfterAFleet|FinishRestores|StartsOver|MachinesGrow|ProcessesShare|FaultsOfEachKind
 e2e: build
 ifdef E2EPACKAGES
 	@testing/e2e.sh e2e $(TARGETS)

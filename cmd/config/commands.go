@@ -361,13 +361,10 @@ type Own struct {
 	End     AtTheEnd
 }
 
-// Check refuses a scaler without a fleet, and a comparison at the end of a node that does not end.
+// Check refuses a comparison at the end of a node that does not end.
 func (o *Own) Check() error {
 	if o.End.Verify && !o.Node.EndWhenDone {
 		return Usage("--verify compares when the migration has ended: give --exit-when-done, too, or run rfsd verify afterwards")
-	}
-	if o.Scaling.Driver != "" && (o.Fleet.Listen == "" || o.Fleet.Listen == "none") {
-		return Usage("--scale-driver needs a fleet, which elects the node that drives: give --gossip-listen")
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/draw"
 	"github.com/rfsd/rfsd/testing/outputtest"
 )
 
@@ -69,9 +70,7 @@ func (s *scaled) machines(running []string) []string {
 
 // TestMachinesGrowAndEndWithTheWork: from 0 to 8 to 0 machines, while the node that drives is killed twice.
 func TestMachinesGrowAndEndWithTheWork(t *testing.T) {
-	if os.Getenv("RFSD_SCALE") == "" {
-		t.Skip("RFSD_SCALE=1 starts and ends nodes by the work that is left")
-	}
+	draw.Test(t)
 	n := cluster.OpenSearch(t, targets[0])
 	wipe(t, n)
 	p := newProxy(t, n.URL, 400*time.Millisecond)
