@@ -131,7 +131,7 @@ func unknown(all []*cli.Command, command *cli.Command, called, name, typed strin
 		}
 	}
 	if others := having(all, "", name); len(others) > 0 {
-		return config.Usage("%s has no option %s: it belongs to %s", called, typed, strings.Join(others, ", "))
+		return config.Usage("%s has no option %s: it belongs to %s; see %s --help", called, typed, strings.Join(others, ", "), called)
 	}
 	if slices.ContainsFunc(config.Settings(struct{ Log config.Log }{}), func(s config.Setting) bool { return s.Name == name || s.Alias == name }) {
 		return config.Usage("%s has no option %s: it logs nothing; the commands of rfsd that work on documents log, and have it", called, typed)

@@ -31,7 +31,7 @@ func TestArrange(t *testing.T) {
 		{"help of a group", "rfsctl items help", "rfsctl items", ""},
 		{"help of a command", "rfsctl items help show", "rfsctl items show --help", ""},
 		{"misspelt", "/usr/bin/rfsctl items show ID --target-hots x", "", "rfsctl items show has no option --target-hots; did you mean target-host?"},
-		{"of another command", "rfsctl items show ID --index x", "", "rfsctl items show has no option --index: it belongs to list"},
+		{"of another command", "rfsctl items show ID --index x", "", "rfsctl items show has no option --index: it belongs to list; see rfsctl items show --help"},
 		{"like nothing", "rfsctl items show --zzzzzz", "", "rfsctl items show has no option --zzzzzz; see rfsctl items show --help"},
 		{"of what logs", "rfsctl items show ID -v", "", "rfsctl items show has no option -v: it logs nothing; the commands of rfsd"},
 		{"without its value", "rfsctl items show --target-host", "", "--target-host is given without its value"},
