@@ -101,9 +101,21 @@ func (m Mark) describe(kind, name string, in map[string]any) error {
 // Matches reports whether an object has the mark. object is an index with its mappings (the oldest backing index of a data stream), or
 // the result of Object.
 func (m Mark) Matches(kind, name string, object json.RawMessage) bool {
-	if m.Token == "" {
-		return false
+	is, ok := read(kind, object)
+	return ok && m.Token != "" && is == m.carried(kind, name)
+}
+
+// OtherName returns the name of the session in the mark of an object that matches except for this name; "" for any other object.
+func (m Mark) OtherName(kind, name string, object json.RawMessage) string {
+	is, ok := read(kind, object)
+	if m.Session = is.Session; !ok || m.Token == "" || is != m.carried(kind, name) {
+		return ""
 	}
+	return is.Session
+}
+
+// read returns the mark of an object; ok is false if it has none.
+func read(kind string, object json.RawMessage) (mark carried, ok bool) {
 	type meta struct {
 		Mark *carried `json:"rfsd"`
 	}
@@ -115,7 +127,7 @@ func (m Mark) Matches(kind, name string, object json.RawMessage) bool {
 		}
 	}
 	if json.Unmarshal(object, &x) != nil {
-		return false
+		return carried{}, false
 	}
 	is := x.Mappings.Meta.Mark
 	switch metadata.Kind(kind) {
@@ -126,11 +138,14 @@ func (m Mark) Matches(kind, name string, object json.RawMessage) bool {
 		if i := strings.LastIndex(x.Description, described); i >= 0 {
 			is = new(carried)
 			if json.Unmarshal([]byte(x.Description[i+len(described)-1:]), is) != nil {
-				return false
+				return carried{}, false
 			}
 		}
 	}
-	return is != nil && *is == m.carried(kind, name)
+	if is == nil {
+		return carried{}, false
+	}
+	return *is, true
 }
 
 // MarkStream adds the mark to the backing index of a newly created data stream, since the request that creates a stream

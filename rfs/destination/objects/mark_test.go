@@ -40,6 +40,14 @@ func TestMark_OnWhatWasCreatedWithIt(t *testing.T) {
 			}
 			body = all[c.inner]
 		}
+		for _, x := range []struct {
+			mark objects.Mark
+			want string
+		}{{mark, "move"}, {objects.Mark{Session: "other", Token: "T0"}, "move"}, {objects.Mark{Token: "T0"}, "move"}, {objects.Mark{Session: "move", Token: "T1"}, ""}, {objects.Mark{Session: "other"}, ""}} {
+			if got := x.mark.OtherName(c.kind, "a", body); got != x.want {
+				t.Errorf("%s: %+v: the mark names the session %q, want %q", c.kind, x.mark, got, x.want)
+			}
+		}
 		if !mark.Matches(c.kind, "a", body) {
 			t.Errorf("%s: not on %s", c.kind, body)
 		}

@@ -182,8 +182,9 @@ func (l *Ledger) confirm(ctx context.Context, kind, name string, is object) erro
 
 // found is an object on the target.
 type found struct {
-	object      // UUID and aliases only
-	marked bool // it has the mark of the session
+	object           // UUID and aliases only
+	marked    bool   // it has the mark of the session
+	otherName string // of the session in a mark that has its token
 }
 
 // read returns the current object on the target.
@@ -194,10 +195,10 @@ func read(ctx context.Context, api rest.API, mark objects.Mark, kind, name strin
 		if scratch && kind == Index {
 			as = objects.ScratchMark
 		}
-		return found{object{UUID: p.uuid, Aliases: p.aliases}, mark.Matches(as, name, p.meta)}, err
+		return found{object{UUID: p.uuid, Aliases: p.aliases}, mark.Matches(as, name, p.meta), mark.OtherName(as, name, p.meta)}, err
 	}
 	b, err := readObject(ctx, api, metadata.Kind(kind), name)
-	return found{marked: mark.Matches(kind, name, b)}, err
+	return found{marked: mark.Matches(kind, name, b), otherName: mark.OtherName(kind, name, b)}, err
 }
 
 // readObject returns the current definition of an object other than an index.

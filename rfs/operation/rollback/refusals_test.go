@@ -33,6 +33,9 @@ func TestUndoRefusesWhatOthersChanged(t *testing.T) {
 		}, "index a", "it has a shard a/1 that it did not have"},
 		{"a removal is rejected", func(on *cluster) { on.rejects = "/_template/t" }, "template t", "the target refuses"},
 		{"the mark of an index was removed", func(on *cluster) { on.answers["/a"] = strings.ReplaceAll(on.answers["/a"], "@index/a", "none") }, "index a", "does not carry the mark of this session"},
+		{"the operator named another session", func(on *cluster) {
+			on.answers["/a"] = strings.ReplaceAll(on.answers["/a"], `"@index/a"`, fmt.Sprintf(`{"session":"night","kind":"index","name":"a","mark":%q}`, sessionMark.Token))
+		}, "index a", `its mark names the session "night": give --session-name "night"`},
 		{"the mark of a pipeline was removed", func(on *cluster) { on.answers["/_ingest/pipeline/p"] = `{"p":{"description":"theirs"}}` }, "pipeline p", "DELETE /_ingest/pipeline/p"},
 		{"a pipeline is used", func(on *cluster) {
 			on.answers["/_all/_settings/index.default_pipeline,index.final_pipeline"] = `{"theirs":{"settings":{"index.default_pipeline":"p"}}}`

@@ -187,6 +187,8 @@ func (u *Undo) look(ctx context.Context, c session.Creation) ([]Entry, error) {
 		e.State, e.Reason = Refused, fmt.Sprintf("the target has another one of that name (UUID %s): it is not touched", is.UUID)
 	case !objects.CanCarry(c.Kind):
 		e.State, e.Reason = Refused, "the target has no place for a mark that proves who created it"+byHand(c.Kind, c.Name)
+	case !is.marked && is.otherName != "":
+		e.State, e.Reason = Refused, fmt.Sprintf("its mark names the session %q: give --session-name %q", is.otherName, is.otherName)
 	case !is.marked:
 		e.State, e.Reason = Refused, fmt.Sprintf("it does not carry the mark of this session (--session-name %q): another client created it or removed the mark", u.Mark.Session)+byHand(c.Kind, c.Name)
 	case c.Kind == Index || c.Kind == DataStream:
