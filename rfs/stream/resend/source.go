@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
@@ -52,11 +53,11 @@ func (s *State) Files(ctx context.Context, c importer.Comparison) (*importer.Aga
 
 // Later returns redrive.Redrive.Later of a round of a session that is followed; nil where later rounds have deleted nothing. The target
 // remembers deletions for a time only, and would take documents again that were deleted. Where a later round has started over, it returns an
-// error, because that round has sent every document again.
+// error, also before that round has arrived, because it sends every document again.
 func (s *State) Later(rounds session.Followed, number int, source redrive.Source, log *slog.Logger) func(context.Context, []string, func(*doc.Document)) error {
-	if over := rounds.StartedOver(); over > number {
+	if over := slices.IndexFunc(rounds.Rounds, func(r session.Round) bool { return r.Number > number && r.Whole }); over >= 0 {
 		return func(context.Context, []string, func(*doc.Document)) error {
-			return fmt.Errorf("round %d has started over, and sent every document of its snapshot: nothing of round %d has to be delivered any more: %w", over, number, fault.ErrConfig)
+			return fmt.Errorf("round %d has started over, and sends every document of its snapshot: nothing of round %d has to be delivered any more: %w", rounds.Rounds[over].Number, number, fault.ErrConfig)
 		}
 	}
 	if !follow.DeletesAfter(rounds, number, s.settings["rules"] != "") {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -151,23 +152,25 @@ func TestState_Later(t *testing.T) {
 
 // TestState_LaterStartedOver: a round that starts over sends every document again, so that nothing of former rounds is delivered after it.
 func TestState_LaterStartedOver(t *testing.T) {
-	over := round(2, session.Account{})
-	over.Whole = true
-	all := session.Followed{Rounds: []session.Round{round(0, session.Account{}), round(1, session.Account{Deleted: 1}), over, round(3, session.Account{})}}
+	over, begun := round(2, session.Account{}), round(2, session.Account{})
+	over.Whole, begun.Whole, begun.Arrived = true, true, 0
+	first := []session.Round{round(0, session.Account{}), round(1, session.Account{Deleted: 1})}
 	s, err := resend.Read(t.Context(), "move", started(t, map[string]string{plan.FollowKey: "first"}, ""))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for number, refused := range []bool{true, true, false, false} {
-		later := s.Later(all, number, nil, slog.New(slog.DiscardHandler))
-		if (later != nil) != refused {
-			t.Fatalf("round %d: asks: %t", number, later != nil)
-		}
-		if later == nil {
-			continue
-		}
-		if err := later(t.Context(), []string{"logs"}, func(*doc.Document) {}); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "round 2 has started over") {
-			t.Errorf("round %d: %v", number, err)
+	for name, since := range map[string][]session.Round{"arrived": {over, round(3, session.Account{})}, "in progress": {begun}} {
+		for number, refused := range []bool{true, true, false, false} {
+			later := s.Later(session.Followed{Rounds: slices.Concat(first, since)}, number, nil, slog.New(slog.DiscardHandler))
+			if (later != nil) != refused {
+				t.Fatalf("%s, round %d: asks: %t", name, number, later != nil)
+			}
+			if later == nil {
+				continue
+			}
+			if err := later(t.Context(), []string{"logs"}, func(*doc.Document) {}); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "round 2 has started over") {
+				t.Errorf("%s, round %d: %v", name, number, err)
+			}
 		}
 	}
 }
