@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strings"
+	"testing"
 
 	"github.com/rfsd/rfsd/testing/rest"
 )
@@ -46,6 +48,25 @@ func (n *Node) JSON(ctx context.Context, method, path string, body, out any) err
 		return err
 	}
 	return c.JSON(ctx, method, path, body, out)
+}
+
+// Wipe deletes all indices, templates and pipelines.
+func (n *Node) Wipe(t testing.TB) {
+	t.Helper()
+	var indices []struct{ Index string }
+	if err := n.JSON(t.Context(), "GET", "/_cat/indices?format=json&h=index&expand_wildcards=all", nil, &indices); err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range indices {
+		if _, err := n.Send(t.Context(), "DELETE", "/"+i.Index, "", nil); err != nil {
+			t.Logf("delete %s: %v", i.Index, err)
+		}
+	}
+	for _, path := range []string{"/_template/*", "/_index_template/*", "/_component_template/*", "/_ingest/pipeline/*"} {
+		if _, err := n.Send(t.Context(), "DELETE", path, "", nil); err != nil && !strings.Contains(err.Error(), "status 404") {
+			t.Logf("delete %s: %v", path, err)
+		}
+	}
 }
 
 // Snapshot registers an fs repository in a directory of its own below Repos, takes a snapshot of the indices (all if empty), and returns

@@ -37,20 +37,7 @@ func call(t *testing.T, n *cluster.Node, method, path string, body any) map[stri
 // wipe deletes all indices of a test node but those of the system, and templates and pipelines.
 func wipe(t *testing.T, n *cluster.Node) {
 	t.Helper()
-	var indices []struct{ Index string }
-	if err := n.JSON(t.Context(), "GET", "/_cat/indices?format=json&h=index&expand_wildcards=all", nil, &indices); err != nil {
-		t.Fatal(err)
-	}
-	for _, i := range indices {
-		if _, err := n.Send(t.Context(), "DELETE", "/"+i.Index, "", nil); err != nil {
-			t.Logf("delete %s: %v", i.Index, err)
-		}
-	}
-	for _, path := range []string{"/_template/*", "/_index_template/*", "/_component_template/*", "/_ingest/pipeline/*"} {
-		if _, err := n.Send(t.Context(), "DELETE", path, "", nil); err != nil && !strings.Contains(err.Error(), "status 404") {
-			t.Logf("delete %s: %v", path, err)
-		}
-	}
+	n.Wipe(t)
 }
 
 // landed reads everything back through the search API.

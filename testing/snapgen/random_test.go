@@ -118,6 +118,7 @@ func exported(t *testing.T, rfsd string, l *lab, name string) string {
 func followed(t *testing.T, rfsd string, l *lab, names []string) {
 	t.Helper()
 	to, dir := cluster.OpenSearch(t, draw.Of(t, 1, []string{"2.19.4", "3.8.0"})[0]), t.TempDir()
+	to.Wipe(t) // it is shared by the histories
 	run := func(args ...string) string {
 		cmd := exec.CommandContext(t.Context(), rfsd, append(args, "--repo-uri", l.repo(), "--target-host", to.URL, "--include-system")...)
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "XDG_STATE_HOME="+dir)
