@@ -126,10 +126,7 @@ func (f Follow) Read(ctx context.Context, catalog *snapshot.Catalog, snap *snaps
 		if err == nil {
 			err = b.isBefore(ctx, snap)
 		}
-		switch {
-		case errors.Is(err, ErrFormerGone):
-			return nil, fmt.Errorf("%w: %s", err, StartOver)
-		case err != nil:
+		if err != nil {
 			return nil, err
 		}
 		g.bases = append(g.bases, b)
@@ -251,6 +248,9 @@ func (p *Plan) follow(ctx context.Context, repo snapshot.Repository, catalog *sn
 		return nil, nil
 	}
 	gen, err := req.Follow.Read(ctx, catalog, p.Source)
+	if errors.Is(err, ErrFormerGone) {
+		err = fmt.Errorf("%w: %s", err, StartOver)
+	}
 	if err != nil {
 		return nil, err
 	}
