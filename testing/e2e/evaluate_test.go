@@ -49,7 +49,7 @@ func TestEvaluateReportsWhatAnExistingTargetWouldSpoil(t *testing.T) {
 			if res := Run(t, "rfsd", args...); res.Code != 0 {
 				t.Fatalf("migrate: exit %d: %s", res.Code, res.Stderr)
 			}
-			o, stops := evaluated(0, "--index-rename", "orders=new-orders")
+			o, stops := evaluated(0, "--index-rename", "orders=new-orders", "--session-name", "renamed")
 			if o.Action != preflight.WouldCreate || len(stops) > 0 || !contains(changes(o), "aliases.sales", "leads to orders already", "new-orders") {
 				t.Errorf("an alias on the old and the renamed index: %+v, stops %q", o, stops)
 			}
