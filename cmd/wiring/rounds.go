@@ -140,9 +140,7 @@ func (o Options) freeDead(ctx context.Context, kept *cms.Coordinator) error {
 		return err
 	}
 	for _, dead := range owned.Dead() {
-		if err == nil {
-			err = session.HeldOf(kept).ReleaseDead(ctx, dead, cms.CauseKilled)
-		}
+		err = errors.Join(err, session.HeldOf(kept).ReleaseDead(ctx, dead, cms.CauseKilled))
 	}
 	if err == nil {
 		err = owned.Forget()

@@ -363,8 +363,8 @@ func Arrived(sum *summary.Summary, stops func(index string) bool) bool {
 
 // Over names former rounds whose data can be removed.
 type Over struct {
-	// Records are the former rounds whose records can be removed. The snapshot of the last of them is kept, since it shows what this round
-	// changed.
+	// Records are the former rounds whose records can be removed: the last arrived round, and the rounds replaced since. The snapshot of the
+	// arrived round is kept, since it shows what this round changed.
 	Records []Round
 	// Snapshots are the rounds whose snapshots can be deleted, because neither the last nor the next round is compared with them.
 	Snapshots []Round
@@ -396,9 +396,9 @@ func (c *Chain) Arrive(ctx context.Context, r Round, identity string, sum *summa
 		return over, err
 	}
 	last := slices.IndexFunc(all.Rounds, func(x session.Round) bool { return x.Number == r.Number })
-	since, replaced := last-1, map[int]bool{}
-	for ; since > 0 && all.Rounds[since].Arrived == 0; since-- {
-		replaced[all.Rounds[since].Number] = true
+	since := last - 1
+	for since > 0 && all.Rounds[since].Arrived == 0 { // it was replaced
+		since--
 	}
 	needed, before := neededAfter(all, last), neededAfter(all, since)
 	for at, is := range all.Rounds[:max(last, 0)] {
@@ -412,7 +412,7 @@ func (c *Chain) Arrive(ctx context.Context, r Round, identity string, sum *summa
 		if at >= since {
 			over.Records = append(over.Records, was)
 		}
-		if (before[is.Number] || replaced[is.Number]) && !needed[is.Number] {
+		if (before[is.Number] || at > since) && !needed[is.Number] {
 			over.Snapshots = append(over.Snapshots, was)
 		}
 	}

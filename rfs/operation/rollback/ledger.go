@@ -184,7 +184,7 @@ func (l *Ledger) confirm(ctx context.Context, kind, name string, is object) erro
 type found struct {
 	object           // UUID and aliases only
 	marked    bool   // it has the mark of the session
-	otherName string // of the session in a mark that has its token
+	otherName string // otherwise: of the session in a mark that has its token
 }
 
 // read returns the current object on the target.
@@ -195,10 +195,20 @@ func read(ctx context.Context, api rest.API, mark objects.Mark, kind, name strin
 		if scratch && kind == Index {
 			as = objects.ScratchMark
 		}
-		return found{object{UUID: p.uuid, Aliases: p.aliases}, mark.Matches(as, name, p.meta), mark.OtherName(as, name, p.meta)}, err
+		is := marked(mark, as, name, p.meta)
+		is.object = object{UUID: p.uuid, Aliases: p.aliases}
+		return is, err
 	}
 	b, err := readObject(ctx, api, metadata.Kind(kind), name)
-	return found{marked: mark.Matches(kind, name, b), otherName: mark.OtherName(kind, name, b)}, err
+	return marked(mark, kind, name, b), err
+}
+
+// marked returns what the mark of an object shows.
+func marked(mark objects.Mark, kind, name string, object json.RawMessage) found {
+	if mark.Matches(kind, name, object) {
+		return found{marked: true}
+	}
+	return found{otherName: mark.OtherName(kind, name, object)}
 }
 
 // readObject returns the current definition of an object other than an index.
