@@ -97,14 +97,10 @@ func options(settings []config.Setting, before []string) []string {
 
 // option returns the setting of a word that is the name of an option.
 func option(settings []config.Setting, word string) (config.Setting, bool) {
-	name := strings.TrimLeft(word, "-")
-	i := slices.IndexFunc(settings, func(s config.Setting) bool {
-		return name != word && (s.Name == name || s.Alias == name && name != "")
-	})
-	if i < 0 {
-		return config.Setting{}, false
+	if name := strings.TrimLeft(word, "-"); name != word {
+		return config.Named(settings, name)
 	}
-	return settings[i], true
+	return config.Setting{}, false
 }
 
 // given returns the values of the line, over the values of the environment, over the values of a configuration file.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/urfave/cli/v2"
 
@@ -96,17 +97,16 @@ func Command[O any](command cli.Command, run func(ctx context.Context, call *Cal
 // Raw is a Command whose run decodes, after it has read settings from further places.
 func Raw[O any](command cli.Command, run func(ctx context.Context, call *Call) error) *cli.Command {
 	var o O
-	call := &Call{Settings: Settings(o), Line: Values{}, Environment: Values{}, Memory: budget.New(memoryOfCommand, memoryOfAnswers)}
-	for _, s := range call.Settings {
-		command.Flags = append(command.Flags, &option{s, call.Line})
-	}
+	call := &Call{Line: Values{}, Environment: Values{}, Memory: budget.New(memoryOfCommand, memoryOfAnswers)}
+	settings := sync.OnceValue(func() []Setting { return Settings(o) })
+	command.Flags = []cli.Flag{options{settings, call.Line}}
 	command.OnUsageError = UsageError
 	command.Action = func(c *cli.Context) error {
 		out, ok := c.App.Writer.(*output.Writer)
 		if !ok {
 			out = output.New(c.App.Writer)
 		}
-		call.Name, call.Args, call.Out, call.Err = c.Command.HelpName, c.Args().Slice(), out, c.App.ErrWriter
+		call.Settings, call.Name, call.Args, call.Out, call.Err = settings(), c.Command.HelpName, c.Args().Slice(), out, c.App.ErrWriter
 		text, ok := call.Line["output"]
 		if !ok {
 			text = []string{os.Getenv(Variable("output"))}
@@ -172,59 +172,38 @@ func (s Setting) split(text string) []string {
 	return all
 }
 
-// option is a setting as a flag of the library. It stores its values with the values of the command line.
-type option struct {
-	Setting
-	given Values
+// options are the settings of a command as one flag of the library. They are declared when a command line of the command is parsed, or
+// its help is written, so that a program starts without declaring the options of its other commands.
+type options struct {
+	settings func() []Setting
+	given    Values // of the command line
 }
 
-// The library's interfaces of a flag, of its help, and of its heading.
-var (
-	_ cli.DocGenerationSliceFlag = (*option)(nil)
-	_ cli.CategorizableFlag      = (*option)(nil)
-)
-
-// Apply adds the option to a set of flags that are going to be parsed: what an earlier command line gave is forgotten.
-func (o *option) Apply(set *flag.FlagSet) error {
-	delete(o.given, o.Name)
-	for _, name := range o.Names() {
-		set.Var(value{o}, name, o.Help)
+// Apply adds the options to a set of flags that are going to be parsed: what an earlier command line gave is forgotten.
+func (o options) Apply(set *flag.FlagSet) error {
+	clear(o.given)
+	for _, s := range o.settings() {
+		for _, name := range s.names() {
+			set.Var(value{s, o.given}, name, s.Help)
+		}
 	}
 	return nil
 }
 
-func (o *option) Names() []string {
-	if o.Alias != "" {
-		return []string{o.Name, o.Alias}
+// Names returns nothing: the library copies values between the names of a flag, and these are different options.
+func (o options) Names() []string { return nil }
+
+func (o options) IsSet() bool { return false }
+
+func (o options) String() string { return "" }
+
+// names returns the names of the option, its letter included.
+func (s Setting) names() []string {
+	if s.Alias != "" {
+		return []string{s.Name, s.Alias}
 	}
-	return []string{o.Name}
+	return []string{s.Name}
 }
-
-func (o *option) String() string { return cli.FlagStringer(o) }
-
-func (o *option) IsSet() bool { return o.given[o.Name] != nil }
-
-func (o *option) TakesValue() bool { return o.Kind != Bool }
-
-func (o *option) IsSliceFlag() bool { return o.Kind == List }
-
-func (o *option) IsVisible() bool { return !o.Hidden }
-
-func (o *option) GetCategory() string { return o.Group }
-
-func (o *option) GetValue() string { return o.Default }
-
-func (o *option) GetDefaultText() string { return o.Default }
-
-func (o *option) GetEnvVars() []string {
-	if name := o.Variable(); name != "" {
-		return []string{name}
-	}
-	return nil
-}
-
-// GetUsage returns the text of the help.
-func (o *option) GetUsage() string { return o.Usage() }
 
 // Usage returns the help with the bounds of a number.
 func (s Setting) Usage() string {
@@ -235,14 +214,12 @@ func (s Setting) Usage() string {
 }
 
 // value is an option as the standard library sets it.
-type value struct{ *option }
-
-func (v value) String() string {
-	if v.option == nil {
-		return ""
-	}
-	return v.given.Text(v.Name)
+type value struct {
+	Setting
+	given Values
 }
+
+func (v value) String() string { return v.given.Text(v.Name) }
 
 func (v value) IsBoolFlag() bool { return v.Kind == Bool }
 
@@ -257,13 +234,22 @@ func (v value) Set(text string) error {
 }
 
 // Honours returns the settings of a command that Command made.
-func Honours(c *cli.Command) (all []Setting) {
+func Honours(c *cli.Command) []Setting {
 	for _, f := range c.Flags {
-		if o, ok := f.(*option); ok {
-			all = append(all, o.Setting)
+		if o, ok := f.(options); ok {
+			return slices.Clone(o.settings())
 		}
 	}
-	return all
+	return nil
+}
+
+// Named returns the setting that an option of the command line means, by its name or its letter.
+func Named(all []Setting, name string) (Setting, bool) {
+	i := slices.IndexFunc(all, func(s Setting) bool { return slices.Contains(s.names(), name) })
+	if i < 0 {
+		return Setting{}, false
+	}
+	return all[i], true
 }
 
 // Same reports whether two settings of the same name are declared alike.

@@ -122,18 +122,15 @@ var negative = regexp.MustCompile(`^-[0-9]+$`)
 func unknown(all []*cli.Command, command *cli.Command, called, name, typed string) error {
 	typed, _, _ = strings.Cut(typed, "=")
 	var names []string
-	for _, f := range command.Flags {
-		names = append(names, f.Names()[0])
-	}
 	for _, s := range config.Honours(command) {
-		if s.Hidden {
-			names = slices.DeleteFunc(names, func(name string) bool { return name == s.Name })
+		if !s.Hidden {
+			names = append(names, s.Name)
 		}
 	}
 	if others := having(all, "", name); len(others) > 0 {
 		return config.Usage("%s has no option %s: it belongs to %s; see %s --help", called, typed, strings.Join(others, ", "), called)
 	}
-	if slices.ContainsFunc(config.Settings(struct{ Log config.Log }{}), func(s config.Setting) bool { return s.Name == name || s.Alias == name }) {
+	if _, logs := config.Named(config.Settings(struct{ Log config.Log }{}), name); logs {
 		return config.Usage("%s has no option %s: it logs nothing; the commands of rfsd that work on documents log, and have it", called, typed)
 	}
 	return config.Usage("%s has no option %s%s", called, typed, config.Suggest(name, names, "; see "+called+" --help"))
@@ -142,7 +139,7 @@ func unknown(all []*cli.Command, command *cli.Command, called, name, typed strin
 // having returns the commands that have an option.
 func having(all []*cli.Command, prefix, name string) (others []string) {
 	for _, c := range all {
-		if _, known := takesValue(c, name); known && slices.ContainsFunc(c.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) }) {
+		if _, known := config.Named(config.Honours(c), name); known {
 			others = append(others, prefix+c.Name)
 		}
 		others = append(others, having(c.Subcommands, prefix+c.Name+" ", name)...)
@@ -155,11 +152,6 @@ func takesValue(c *cli.Command, name string) (takes, known bool) {
 	if name == "help" || name == "h" || name == helpAll {
 		return false, true
 	}
-	for _, f := range c.Flags {
-		if slices.Contains(f.Names(), name) {
-			d, ok := f.(cli.DocGenerationFlag)
-			return ok && d.TakesValue(), true
-		}
-	}
-	return false, false
+	s, known := config.Named(config.Honours(c), name)
+	return known && s.Kind != config.Bool, known
 }

@@ -6,14 +6,20 @@ import (
 	"testing"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/rfsd/rfsd/cmd/config"
 )
 
 func TestArrange(t *testing.T) {
 	commands := []*cli.Command{
-		{Name: "items", Subcommands: []*cli.Command{{Name: "show", Flags: []cli.Flag{
-			&cli.StringFlag{Name: "target-host"}, &cli.BoolFlag{Name: "all"}, &cli.StringFlag{Name: "output", Aliases: []string{"o"}},
-		}}}},
-		{Name: "list", Flags: []cli.Flag{&cli.StringFlag{Name: "index"}}},
+		{Name: "items", Subcommands: []*cli.Command{config.Raw[struct {
+			Host   string `flag:"target-host"`
+			All    bool   `flag:"all"`
+			Output string `flag:"output" alias:"o"`
+		}](cli.Command{Name: "show"}, nil)}},
+		config.Raw[struct {
+			Index string `flag:"index"`
+		}](cli.Command{Name: "list"}, nil),
 	}
 	for _, c := range []struct{ name, args, want, fails string }{
 		{"behind a name", "rfsctl items show ID --target-host http://x", "rfsctl items show --target-host http://x ID", ""},

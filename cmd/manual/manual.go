@@ -63,7 +63,7 @@ func text(app *cli.App, c *cli.Command, words []string) string {
 	switch {
 	case len(c.Subcommands) > 0:
 		b.WriteString(" *command* \\[*options*]")
-	case len(c.Flags) > 0:
+	case len(config.Honours(c)) > 0:
 		b.WriteString(" \\[*options*]")
 	}
 	if c.ArgsUsage != "" {

@@ -2,10 +2,12 @@ package cms_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
@@ -18,6 +20,17 @@ func TestItemsAreNamedByIndexAndShard(t *testing.T) {
 	} {
 		if got := cms.ItemName(c.id); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
+func TestCheckSession(t *testing.T) {
+	for name, good := range map[string]bool{
+		"": true, "live-2": true, "-": true, strings.Repeat("a", 64): true,
+		strings.Repeat("a", 65): false, "Live": false, "a_b": false, "a/b": false, "é": false, "a\n": false,
+	} {
+		if err := cms.CheckSession(name); (err == nil) != good || err != nil && !errors.Is(err, fault.ErrConfig) {
+			t.Errorf("%q: %v", name, err)
 		}
 	}
 }

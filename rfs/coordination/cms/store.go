@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
@@ -35,6 +36,15 @@ var (
 	// ErrShort: a completion elsewhere than at the end of the item, or a hand-off at or after it. The lease continues.
 	ErrShort = errors.New("not where the item ends")
 )
+
+// CheckSession returns an error (fault.ErrConfig) for a text that is no name of a session. The empty name is one.
+func CheckSession(name string) error {
+	foreign := func(r rune) bool { return r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') }
+	if len(name) > 64 || strings.ContainsFunc(name, foreign) {
+		return fmt.Errorf("session name %q: only a-z, 0-9 and -, at most 64: %w", name, fault.ErrConfig)
+	}
+	return nil
+}
 
 // NoneAvailable means that work is open but leased by others.
 type NoneAvailable struct {

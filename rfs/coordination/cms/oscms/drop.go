@@ -10,14 +10,15 @@ import (
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/base/rest"
 )
 
 // Drop deletes the indices of one session, by their names and never by a pattern; their aliases are deleted with them. It returns the names
 // of the indices that existed. No process may work on the session any more.
 func Drop(ctx context.Context, c rest.API, sess string) (dropped []string, err error) {
-	if !session.MatchString(sess) {
-		return nil, fmt.Errorf("session name %q: only a-z, 0-9 and -, at most 64: %w", sess, fault.ErrConfig)
+	if err := cms.CheckSession(sess); err != nil {
+		return nil, err
 	}
 	items, itemsAlias, control, controlAlias := names(sess)
 	// An index under an alias's name exists when the real one was deleted in the middle of an update: OpenSearch then creates that index in

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/base/rest"
 )
 
@@ -29,7 +30,7 @@ func Sessions(ctx context.Context, client rest.API) ([]string, error) {
 	var all []string
 	for index := range indices {
 		name, named := strings.CutPrefix(strings.TrimPrefix(index, prefix), "_")
-		if session.MatchString(name) && (named && name != "" || index == prefix) {
+		if cms.CheckSession(name) == nil && (named && name != "" || index == prefix) {
 			all = append(all, name)
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 	"sync"
 	"time"
 
@@ -64,7 +63,6 @@ type Store struct {
 }
 
 var (
-	session   = regexp.MustCompile(`^[a-z0-9-]{0,64}$`)
 	jsonTrue  = "true"
 	jsonFalse = "false"
 )
@@ -149,8 +147,8 @@ func ControlIndex(session string) string {
 // Open finds or creates the indices of the session. It returns cms.ErrStoreGone when one of them was deleted or replaced since the session
 // started.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
-	if !session.MatchString(cfg.Session) {
-		return nil, fmt.Errorf("session name %q: only a-z, 0-9 and -, at most 64: %w", cfg.Session, fault.ErrConfig)
+	if err := cms.CheckSession(cfg.Session); err != nil {
+		return nil, err
 	}
 	if cfg.RequestTimeout <= 0 {
 		cfg.RequestTimeout = 30 * time.Second

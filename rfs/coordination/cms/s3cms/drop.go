@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 // Emptied is the part of an S3 client that Drop needs. Each call is one request; the next Drop repeats failed ones.
@@ -20,8 +20,8 @@ type Emptied interface {
 // are not rfsd's: these stay. The object that identifies the session is removed last, so that an interrupted Drop can be repeated. No
 // process may work on the session any more.
 func Drop(ctx context.Context, b Emptied, sess string) (removed int, others []string, err error) {
-	if !sessionName.MatchString(sess) {
-		return 0, nil, fmt.Errorf("session name %q: only a-z, 0-9 and -, at most 64: %w", sess, fault.ErrConfig)
+	if err := cms.CheckSession(sess); err != nil {
+		return 0, nil, err
 	}
 	folder, found := Folder(sess)+"/", false
 	for after, more := "", true; more; {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strings"
+
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 // Sessions returns the names of the sessions in a bucket, sorted; "" is the common one. It takes one request per session, regardless of how
@@ -31,7 +33,7 @@ func Sessions(ctx context.Context, bucket Bucket) (all []string, err error) {
 				if folder == common {
 					session = ""
 				}
-				if sessionName.MatchString(session) && Folder(session) == folder {
+				if cms.CheckSession(session) == nil && Folder(session) == folder {
 					all = append(all, session)
 				}
 			}

@@ -19,7 +19,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -71,8 +70,6 @@ type session struct {
 	present time.Time // when it was last read
 }
 
-var sessionName = regexp.MustCompile(`^[a-z0-9-]{0,64}$`)
-
 const (
 	conditions = "conditions"
 	readAhead  = 16          // objects that are read or created at the same time
@@ -119,8 +116,8 @@ func Join(ctx context.Context, cfg Config) (*Store, error) {
 }
 
 func prepare(cfg Config) (*Store, error) {
-	if !sessionName.MatchString(cfg.Session) {
-		return nil, fmt.Errorf("session name %q: only a-z, 0-9 and -, at most 64: %w", cfg.Session, fault.ErrConfig)
+	if err := cms.CheckSession(cfg.Session); err != nil {
+		return nil, err
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
