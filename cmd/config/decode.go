@@ -229,9 +229,9 @@ func (s Setting) within(n int64) bool {
 }
 
 var (
-	nameForm    = regexp.MustCompile(`^[a-z0-9-]{0,64}$`)
+	nameForm    = regexp.MustCompile(`^[a-z0-9-]+$`)
 	versionForm = regexp.MustCompile(`^\d{1,3}\.\d{1,3}(\.\d{1,3})?$`)
-	fieldForm   = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]{0,127}$`)
+	fieldForm   = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]*$`)
 	rateForm    = regexp.MustCompile(`^[1-9][0-9]{0,8}(b|kb|mb|gb)$`)
 )
 
@@ -246,9 +246,9 @@ func (s Setting) look(text string) error {
 	good := true
 	switch s.check {
 	case "name":
-		good = nameForm.MatchString(text)
+		good = len(text) <= 64 && nameForm.MatchString(text)
 	case "field":
-		good = fieldForm.MatchString(text)
+		good = len(text) <= 128 && fieldForm.MatchString(text)
 	case "version":
 		good = versionForm.MatchString(text)
 	case "byterate":

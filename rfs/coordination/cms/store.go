@@ -37,7 +37,7 @@ var (
 	ErrShort = errors.New("not where the item ends")
 )
 
-// CheckSession returns an error (fault.ErrConfig) for a text that is no name of a session. The empty name is one.
+// CheckSession returns an error (fault.ErrConfig) unless name is the name of a session, which may be empty.
 func CheckSession(name string) error {
 	foreign := func(r rune) bool { return r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') }
 	if len(name) > 64 || strings.ContainsFunc(name, foreign) {

@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/base/rest"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 // Drop deletes the indices of one session, by their names and never by a pattern; their aliases are deleted with them. It returns the names

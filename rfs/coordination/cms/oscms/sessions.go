@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/base/rest"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 )
 
 // Sessions returns the names of the sessions in a cluster, sorted; "" is the common one.
