@@ -65,6 +65,7 @@ func Arrange(commands []*cli.Command, args []string) ([]string, error) {
 		return nil, config.Usage("%s has no command %s%s", called, args[at], config.Suggest(args[at], names, "; see "+called+" --help"))
 	}
 	var options, names []string
+	settings := config.Honours(command)
 	for rest := args[at:]; len(rest) > 0; rest = rest[1:] {
 		arg := rest[0]
 		if arg == "--" {
@@ -77,9 +78,9 @@ func Arrange(commands []*cli.Command, args []string) ([]string, error) {
 			continue
 		}
 		options = append(options, arg)
-		takes, known := takesValue(command, name)
+		takes, known := takesValue(settings, name)
 		if !known {
-			return nil, unknown(all, command, called, name, arg)
+			return nil, unknown(all, settings, called, name, arg)
 		}
 		if takes && !hasValue {
 			if len(rest) < 2 {
@@ -119,10 +120,10 @@ func AsksJSON(args []string) bool {
 var negative = regexp.MustCompile(`^-[0-9]+$`)
 
 // unknown returns the error about an option that a command does not have, as it was typed.
-func unknown(all []*cli.Command, command *cli.Command, called, name, typed string) error {
+func unknown(all []*cli.Command, settings []config.Setting, called, name, typed string) error {
 	typed, _, _ = strings.Cut(typed, "=")
 	var names []string
-	for _, s := range config.Honours(command) {
+	for _, s := range settings {
 		if !s.Hidden {
 			names = append(names, s.Name)
 		}
@@ -148,10 +149,10 @@ func having(all []*cli.Command, prefix, name string) (others []string) {
 }
 
 // takesValue reports whether an option is followed by a value.
-func takesValue(c *cli.Command, name string) (takes, known bool) {
+func takesValue(settings []config.Setting, name string) (takes, known bool) {
 	if name == "help" || name == "h" || name == helpAll {
 		return false, true
 	}
-	s, known := config.Named(config.Honours(c), name)
+	s, known := config.Named(settings, name)
 	return known && s.Kind != config.Bool, known
 }
