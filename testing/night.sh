@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 logs=${RFSD_NIGHT_LOGS:-$(mktemp -d "${TMPDIR:-/tmp}/rfsd-night.XXXXXX")}
 mkdir -p "$logs"
 export RFSD_LOGS=$logs RFSD_DRAW=all
-all=(unused servers stories snapshots drawn sources imports daemon kills reach memory namespaces remedies hints progress rate scroll consume processes stores clusters corrupt large attacks sim fleet mutants fuzz verify trial packages cross bench)
+all=(unused servers stories snapshots drawn sources imports daemon kills reach memory namespaces hints progress rate scroll consume processes stores clusters corrupt large attacks sim fleet mutants fuzz verify trial packages cross bench)
 
 e2e() { E2EPACKAGES=${E2EPACKAGES:-./testing/e2e/...} E2EFLAGS="-timeout 300m $1" testing/e2e.sh e2e ${TARGETS:-2.19.4 3.8.0}; }
 
@@ -25,7 +25,6 @@ part() {
     reach) RFSD_REACH=${RFSD_REACH:-$(date +%s)} e2e "-run Reach" ;;
     memory) RFSD_CLUSTERS=1 TARGETS=2.19.4 e2e "-run DocumentOf120MB|KillsAtRandom|StateIsOfOneCluster|AFailoverOfTheSource" ;;
     namespaces) RFSD_NETNS=1 TARGETS=2.19.4 e2e "-run FiveMachines" ;;
-    remedies) RFSD_REMEDIES=1 TARGETS=2.19.4 e2e "-run RemediesThat|WithoutATimestamp|TunedSettingsBack" ;;
     hints) RFSD_HINTS=${RFSD_HINTS:-5} TARGETS=2.19.4 e2e "-run TimeWithoutHints" ;;
     progress) RFSD_WATCH=${RFSD_WATCH:-300} TARGETS=2.19.4 e2e "-run ProgressIsTrue" ;;
     rate) RFSD_RATE=1 TARGETS=2.19.4 e2e "-run RateWhileNodes|OneShardHas" ;;

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -115,11 +116,8 @@ func undoOf(ctx context.Context, call *config.Call, o config.Stored, s *coordina
 		restored, err := s.tuner(client, o).Restore(ctx)
 		left := map[string]string{}
 		for _, x := range restored {
-			switch {
-			case len(x.Left) > 0 && x.Reason != "":
-				left[x.Target] = x.Reason
-			case len(x.Left) > 0:
-				left[x.Target] = fmt.Sprintf("changed by others and left: %v", x.Left)
+			for _, key := range x.Left {
+				left[x.Target+" "+key] = cmp.Or(x.Reason, "changed by others and left")
 			}
 		}
 		return left, err

@@ -188,9 +188,6 @@ func TestClassesOfFailuresAndTheirRemedies(t *testing.T) {
 // TestRemediesThatAreOptionsOfAMigration has a target refuse documents of a snapshot that another node would take, and gives a
 // new session the rules, or the option, that the remedies name.
 func TestRemediesThatAreOptionsOfAMigration(t *testing.T) {
-	if os.Getenv("RFSD_REMEDIES") == "" {
-		t.Skip("RFSD_REMEDIES=1 applies remedies that need migrations of their own")
-	}
 	n := cluster.OpenSearch(t, targets[0])
 	repo := repositoryOn(t, n)
 	wipe(t, n)
@@ -251,9 +248,6 @@ func TestRemediesThatAreOptionsOfAMigration(t *testing.T) {
 
 // TestDocumentsWithoutATimestampArriveInIndices takes the timestamps away by rules, so that a data stream refuses the documents.
 func TestDocumentsWithoutATimestampArriveInIndices(t *testing.T) {
-	if os.Getenv("RFSD_REMEDIES") == "" {
-		t.Skip("RFSD_REMEDIES=1 applies remedies that need migrations of their own")
-	}
 	n := cluster.OpenSearch(t, targets[0])
 	withoutStreams(t, n)
 	repo := streamRepos()[1]

@@ -68,6 +68,7 @@ func (k *killer) due(r *http.Request) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	own := slices.ContainsFunc([]string{"/.rfs", "/.migrations", "/_search"}, func(p string) bool { return strings.HasPrefix(r.URL.Path, p) })
+	own = own || r.URL.Query().Has("require_alias") // records by _bulk
 	if k.victim == nil || own || !strings.HasPrefix(r.Method+" "+r.URL.Path, k.request) {
 		return false
 	}

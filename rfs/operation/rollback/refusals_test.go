@@ -183,7 +183,7 @@ func TestASettingOfTheSessionThatOthersChangedIsRefusedByName(t *testing.T) {
 	was := "1s"
 	u.Tuned = func(context.Context) iter.Seq2[session.Tuned, error] {
 		return func(yield func(session.Tuned, error) bool) {
-			for _, name := range []string{"a", "b"} {
+			for _, name := range []string{"a", "b", "other", "kept"} {
 				if !yield(session.Tuned{Target: name, UUID: "u" + name, Was: map[string]*string{"index.refresh_interval": &was}, Set: map[string]string{"index.refresh_interval": "-1"}}, nil) {
 					return
 				}
@@ -191,7 +191,7 @@ func TestASettingOfTheSessionThatOthersChangedIsRefusedByName(t *testing.T) {
 		}
 	}
 	u.Restore = func(context.Context) (map[string]string, error) {
-		return map[string]string{"a": "changed by others and left: [index.refresh_interval]"}, nil
+		return map[string]string{"a index.refresh_interval": "changed by others and left", "other index.refresh_interval": "changed by others and left"}, nil
 	}
 	all, err := u.Run(t.Context())
 	must(t, err)
@@ -199,10 +199,16 @@ func TestASettingOfTheSessionThatOthersChangedIsRefusedByName(t *testing.T) {
 	for _, e := range all {
 		got[e.Kind+" "+e.Name] = e
 	}
-	if e := got["setting a index.refresh_interval"]; e.State != Refused || !strings.Contains(e.Reason, "changed by others") || *e.Was != "1s" || e.Set != "-1" {
+	if e := got["setting other index.refresh_interval"]; e.State != Refused || !strings.Contains(e.Reason, "changed by others") || *e.Was != "1s" || e.Set != "-1" {
 		t.Errorf("%+v", e)
 	}
-	if e := got["setting b index.refresh_interval"]; e.State != Restored {
+	if e := got["setting kept index.refresh_interval"]; e.State != Restored {
 		t.Errorf("%+v", e)
+	}
+	// What becomes of the settings of an index that is removed does not matter.
+	for _, name := range []string{"a", "b"} {
+		if e := got["setting "+name+" index.refresh_interval"]; e.State != Removed || e.Reason != "" || got["index "+name].State != Removed {
+			t.Errorf("%+v, of %+v", e, got["index "+name])
+		}
 	}
 }

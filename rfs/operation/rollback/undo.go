@@ -52,7 +52,7 @@ type Undo struct {
 	Phases  Phases
 	Mark    objects.Mark // of the session: objects without it are not removed
 	Tuned   func(ctx context.Context) iter.Seq2[session.Tuned, error]
-	// Restore restores changed settings, and returns the reasons why some were left, by index.
+	// Restore restores changed settings, and returns the reasons why some were left, by index and setting ("logs index.refresh_interval").
 	Restore func(ctx context.Context) (left map[string]string, err error)
 	// Unended allows the removal of indices by their UUIDs alone if the session did not end, so that sequence numbers are unknown: for
 	// a trial run, whose indices receive no other writes.
@@ -338,9 +338,8 @@ func (u *Undo) Run(ctx context.Context) ([]Entry, error) {
 		e := &entries[i]
 		switch {
 		case e.Kind == Setting && e.State == Changed:
-			index, _, _ := strings.Cut(e.Name, " ")
-			if e.State = Restored; left[index] != "" {
-				e.State, e.Reason = Refused, left[index]
+			if e.State = Restored; left[e.Name] != "" {
+				e.State, e.Reason = Refused, left[e.Name]
 			}
 		case e.Kind == Alias, e.State == Refused, e.State == OnSource:
 		case e.State == Gone:
@@ -352,12 +351,12 @@ func (u *Undo) Run(ctx context.Context) ([]Entry, error) {
 			return entries, fmt.Errorf("%s %s: %w", e.Kind, e.Name, err)
 		}
 	}
-	settleAliases(entries)
+	settle(entries)
 	return entries, nil
 }
 
-// settleAliases sets the outcome of aliases to the outcome of their indices, which are removed with them.
-func settleAliases(entries []Entry) {
+// settle sets the outcome of aliases and settings to the outcome of their indices, which are removed with them.
+func settle(entries []Entry) {
 	outcome := map[string]string{}
 	for _, e := range entries {
 		if e.Kind == Index {
@@ -366,12 +365,17 @@ func settleAliases(entries []Entry) {
 	}
 	for i := range entries {
 		e := &entries[i]
-		_, index, _ := strings.Cut(e.Name, " of ")
-		if e.Kind != Alias || e.State != Created {
-			continue
-		}
-		if e.State = outcome[index]; e.State == Refused {
-			e.Reason = "its index is not removed"
+		switch {
+		case e.Kind == Alias && e.State == Created:
+			_, index, _ := strings.Cut(e.Name, " of ")
+			if e.State = outcome[index]; e.State == Refused {
+				e.Reason = "its index is not removed"
+			}
+		case e.Kind == Setting:
+			index, _, _ := strings.Cut(e.Name, " ")
+			if is := outcome[index]; is == Removed || is == Gone {
+				e.State, e.Reason = is, ""
+			}
 		}
 	}
 }
