@@ -145,7 +145,7 @@ func TestCleanupOfABucketRemovesOneSession(t *testing.T) {
 	if got := there(); !slices.Equal(got, want) || len(want) < 5 || len(want) == len(before) {
 		t.Errorf("left: %v, want %v", got, want)
 	}
-	run(1, `holds no session "one", but "one-more"`, "cleanup", "--force")
+	run(1, `holds no session "one", only "one-more"`, "cleanup", "--force")
 }
 
 // TestAFollowedSession is neither forgotten nor undone while it goes on.

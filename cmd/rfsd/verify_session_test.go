@@ -43,7 +43,7 @@ func TestVerify_SessionThatDoesNotExist(t *testing.T) {
 		"in a file":     {"--coordinator-file", filepath.Join(t.TempDir(), "none.db")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := verify(more...); !errors.Is(err, state.ErrNone) || more[0] == "--session-name" && !strings.Contains(err.Error(), `holds no session "never", but without a name, "night"`) {
+			if err := verify(more...); !errors.Is(err, state.ErrNone) || more[0] == "--session-name" && !strings.Contains(err.Error(), `holds no session "never", only the one without a name, "night"`) {
 				t.Errorf("%v", err)
 			}
 		})

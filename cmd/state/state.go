@@ -80,9 +80,11 @@ func others(names []string) string {
 	}
 	quoted := make([]string, len(names))
 	for i, name := range names {
-		quoted[i] = shown(name)
+		if quoted[i] = strconv.Quote(name); name == "" {
+			quoted[i] = "the one without a name"
+		}
 	}
-	return ", but " + fault.Names(quoted, maxNamed)
+	return ", only " + fault.Names(quoted, maxNamed)
 }
 
 // shown returns the name of a session in an error.
