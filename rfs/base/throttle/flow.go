@@ -61,9 +61,9 @@ const (
 type section struct {
 	begin, last time.Time // last: when the number of requests in flight last changed
 	area        float64   // requests in flight × seconds
-	// Of the requests that started and ended in the section:
+	// Of the requests that started and ended in the section, and of which the target accepted something:
 	answers   int
-	bytes     int64 // accepted by the target
+	bytes     int64
 	spent     time.Duration
 	disturbed bool // by an overload
 }
@@ -127,7 +127,7 @@ func (f *Flow) end(epoch int, s *section, begin time.Time, taken int, overloaded
 	defer f.mu.Unlock()
 	now := time.Now()
 	f.count(now, -1)
-	if s != nil && s == f.section {
+	if s != nil && s == f.section && taken > 0 { // one that failed, or was refused for its index, says nothing of the throughput
 		s.answers++
 		s.bytes += int64(taken)
 		s.spent += now.Sub(begin)

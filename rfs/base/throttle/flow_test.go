@@ -184,6 +184,31 @@ func TestFlowMeasuresWhatOneNumberBrings(t *testing.T) {
 	})
 }
 
+// TestFlow_RefusalsOfOneIndex: half of the requests are refused, for their index alone, while more are tried. That says nothing of the target.
+func TestFlow_RefusalsOfOneIndex(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := NewFlow(32, mb)
+		for range 20 { // the target answers any number of requests after 200 ms
+			first := f.Requests() == firstRequests
+			var ends []func(taken int, overloaded bool)
+			for range f.Requests() {
+				ends = append(ends, f.Begin())
+			}
+			time.Sleep(200 * time.Millisecond)
+			for i, end := range ends {
+				if !first && i%2 == 0 {
+					end(0, false)
+				} else {
+					end(mb, false)
+				}
+			}
+		}
+		if f.Requests() < 16 {
+			t.Errorf("%d requests in flight after 4 s", f.Requests())
+		}
+	})
+}
+
 // TestFlowHalvesOnOverload halves number and length, once for all requests in flight; afterwards both rise again.
 func TestFlowHalvesOnOverload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
