@@ -61,7 +61,7 @@ const (
 type section struct {
 	begin, last time.Time // last: when the number of requests in flight last changed
 	area        float64   // requests in flight × seconds
-	// Of the requests that started and ended in the section, and of which the target accepted something:
+	// Requests that started and ended in the section; the target accepted at least a part of each:
 	answers   int
 	bytes     int64
 	spent     time.Duration
@@ -127,7 +127,7 @@ func (f *Flow) end(epoch int, s *section, begin time.Time, taken int, overloaded
 	defer f.mu.Unlock()
 	now := time.Now()
 	f.count(now, -1)
-	if s != nil && s == f.section && taken > 0 { // one that failed, or was refused for its index, says nothing of the throughput
+	if s != nil && s == f.section && taken > 0 { // failures and the refusals of one index prove nothing about the throughput
 		s.answers++
 		s.bytes += int64(taken)
 		s.spent += now.Sub(begin)

@@ -8,7 +8,7 @@ import (
 // Constants of Overloads.
 const (
 	healthyFor     = 5 * time.Second // minimum time without a refusal, and maximum time since the last accepted request
-	healthyAnswers = 8               // accepted since the last refusal
+	healthyAnswers = 4               // accepted since the last refusal
 	maxIdleIndices = 256             // remembered indices without recent responses
 )
 
