@@ -42,6 +42,14 @@ func LimitMemory(budget int64, getenv func(string) string) {
 	}
 }
 
+// SaveMemory makes the runtime collect garbage as soon as the heap has grown by a half since the last collection, instead of by as much
+// again, unless GOGC is set: for commands that keep much and allocate more. It costs them about a tenth of their CPU time.
+func SaveMemory(getenv func(string) string) {
+	if getenv("GOGC") == "" {
+		debug.SetGCPercent(50)
+	}
+}
+
 // memoryOfProgram is the part of the budget for the program itself, in bytes, which the runtime does not count.
 const memoryOfProgram = 20 << 20
 

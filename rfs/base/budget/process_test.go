@@ -46,3 +46,17 @@ func TestLimitMemory(t *testing.T) {
 		})
 	}
 }
+
+func TestSaveMemory(t *testing.T) {
+	before := debug.SetGCPercent(100)
+	defer debug.SetGCPercent(before)
+	for _, c := range []struct {
+		variable string
+		want     int
+	}{{"200", 100}, {"", 50}} {
+		SaveMemory(func(string) string { return c.variable })
+		if got := debug.SetGCPercent(100); got != c.want {
+			t.Errorf("GOGC=%s: %d, want %d", c.variable, got, c.want)
+		}
+	}
+}

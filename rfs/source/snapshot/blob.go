@@ -222,7 +222,7 @@ func payloadJSON(b []byte, limit int) ([]byte, error) {
 	}
 	switch {
 	case smile.Is(raw):
-		out, err := smile.AppendJSON(nil, raw)
+		out, err := smile.AppendJSON(make([]byte, 0, len(raw)+len(raw)/2), raw) // the usual growth
 		if err == nil && len(out) > limit {
 			err = tooLong(limit)
 		}
