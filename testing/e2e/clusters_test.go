@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,11 +21,7 @@ func clusterUUID(t *testing.T, n *cluster.Node) string {
 
 // TestAStateIsOfOneCluster checks that work that is done for one cluster is not done for another, regardless of the coordination store.
 func TestAStateIsOfOneCluster(t *testing.T) {
-	if os.Getenv("RFSD_CLUSTERS") == "" {
-		t.Skip("RFSD_CLUSTERS=1 boots a second cluster, for up to two minutes")
-	}
 	a := cluster.OpenSearch(t, targets[0])
-	wipe(t, a)
 	b := cluster.OpenSearch(t, targets[0], cluster.Heap("512m")) // a cluster of its own
 	dir := t.TempDir()
 	run := func(args []string, more ...string) Result {
@@ -49,6 +44,7 @@ func TestAStateIsOfOneCluster(t *testing.T) {
 		{"import, the state in the first cluster", imports, []string{"--coordinator-host", a.URL, "--session-name", "i"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			wipe(t, a)
 			args := append(slices.Clone(c.args), c.state...)
 			for range 2 { // the second run finds all done
 				if r := run(args, "--target-host", a.URL); r.Code != 0 {
