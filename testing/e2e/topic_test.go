@@ -181,6 +181,9 @@ func (x *bigTopic) consume(d *disturbances) {
 		}
 	}
 	took := time.Since(x.begin)
+	if d != nil {
+		d.started.Wait()
+	}
 	must(t, <-produced)
 	for len(x.all) > 0 {
 		x.end(0)
@@ -235,7 +238,8 @@ type disturbances struct {
 	test                 *bigTopic
 	joined, left, halted bool
 	kills                int
-	killed               time.Duration // when the last process was killed
+	killed               time.Duration  // when the last process was killed
+	started              sync.WaitGroup // done when the broker answers again
 }
 
 // away is how long the broker does not answer.
@@ -265,13 +269,14 @@ func (d *disturbances) next(since time.Duration) {
 		x.end(0)
 	case !d.halted && since > haltAfter:
 		d.halted = true
-		go func() {
+		d.started.Go(func() {
 			x.b.Halt()
 			time.Sleep(d.away())
 			if err := x.b.Start(context.Background()); err != nil {
 				x.t.Errorf("start the broker again: %v", err)
 			}
-		}()
+		})
+		x.t.Cleanup(d.started.Wait)
 	case since > d.killed+5*time.Second:
 		d.killed = since
 		d.kills++

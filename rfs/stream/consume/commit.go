@@ -57,12 +57,19 @@ func (t *Task) commit(ctx context.Context) {
 	t.commitOnce(last)
 }
 
+// commitOnce commits the offsets that are due. It leaves out a partition if its next holder has committed a later offset.
 func (t *Task) commitOnce(ctx context.Context) {
 	due := t.durable.due()
 	if len(due) == 0 {
 		return
 	}
-	if err := t.Stream.Commit(ctx, due); err != nil {
+	committed, err := t.Stream.Committed(ctx)
+	ahead := maps.Clone(due)
+	maps.DeleteFunc(ahead, func(partition int, offset int64) bool { return offset < committed[partition] })
+	if err == nil && len(ahead) > 0 {
+		err = t.Stream.Commit(ctx, ahead)
+	}
+	if err != nil {
 		t.Log.Warn("offsets are not committed: Kafka's tools show a lag that is too large", "group", t.Group, "error", err)
 		return
 	}

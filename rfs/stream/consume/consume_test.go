@@ -89,6 +89,36 @@ func TestEveryMessageArrivesWhileProcessesComeAndGo(t *testing.T) {
 	})
 }
 
+// TestCommits_NeverGoBack: two processes take over partitions of a third at different moments after its start. What it has not
+// committed of these by then, it does not commit over what they have.
+func TestCommits_NeverGoBack(t *testing.T) {
+	inBubble(t, 12, func(w *world) {
+		sum := 0
+		for round := range 8 {
+			for range 12000 {
+				p := sum % 12
+				w.topic.add(p, fmt.Sprintf("%d-%d", p, len(w.topic.parts[p])), "{}")
+				sum++
+			}
+			all := []*process{w.start()}
+			time.Sleep(time.Duration(round) * 300 * time.Millisecond)
+			all = append(all, w.start(), w.start())
+			time.Sleep(30 * time.Second)
+			for _, p := range all {
+				p.end()
+			}
+			committed := int64(0)
+			for _, o := range w.topic.committed {
+				committed += o
+			}
+			if w.topic.wrong != "" || committed != int64(sum) {
+				t.Errorf("round %d: %d are committed, want %d; %s", round, committed, sum, w.topic.wrong)
+				return
+			}
+		}
+	})
+}
+
 // TestAStoreThatHangsEndsNoProcess: what is asked of it ends by the deadlines of leases and locks, which waiting mends.
 func TestAStoreThatHangsEndsNoProcess(t *testing.T) {
 	inBubble(t, 4, func(w *world) {

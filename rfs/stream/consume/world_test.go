@@ -86,6 +86,9 @@ func (v view) Commit(_ context.Context, offsets map[int]int64) error {
 		return err
 	}
 	for p, o := range offsets {
+		if was := v.committed[p]; o < was && v.wrong == "" {
+			v.wrong = fmt.Sprintf("the committed offset of partition %d went from %d back to %d", p, was, o)
+		}
 		v.committed[p] = o
 		if v.wrong == "" && v.ahead != nil {
 			v.wrong = v.ahead(p, o)
