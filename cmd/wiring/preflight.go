@@ -39,7 +39,7 @@ func Preflight(ctx context.Context, o Options, ask config.Planning, log *slog.Lo
 		return nil, err
 	}
 	budget.LimitMemory(budget.MemoryOfInput, os.Getenv) // no documents are read at the same time
-	budget.SaveMemory(os.Getenv)                        // the metadata of all indices are kept
+	budget.SaveMemory(os.Getenv)                        // the metadata of all indices is kept
 	o.Target.Memory = memory
 	p, err := plan.New(ctx, counted, o.Request())
 	if err != nil {

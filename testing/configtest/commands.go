@@ -104,8 +104,8 @@ func (p Program) TestCommandsAreDeclared(t *testing.T) {
 	}
 	each(p.App(), func(path string, c *cli.Command) {
 		want, ok := specs[path]
-		if got := config.Honours(c); !ok || !reflect.DeepEqual(Names(got), Names(want)) {
-			t.Errorf("%s: in Specs %v; it has %v", path, ok, Names(got))
+		if got := config.Honours(c); !ok || !reflect.DeepEqual(Names(got), Names(want)) || len(c.Flags) != 1 { // one flag declares all of them
+			t.Errorf("%s: in Specs %v; it has %v, and %d flags", path, ok, Names(got), len(c.Flags))
 		}
 		delete(specs, path)
 		for line := range strings.SplitSeq(c.Description, "\n") {
