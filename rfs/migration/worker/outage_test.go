@@ -15,7 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
-	"github.com/rfsd/rfsd/rfs/migration/phase"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/summary"
 	"github.com/rfsd/rfsd/testing/migrationtest"
 )
@@ -205,38 +205,57 @@ func TestPausedIndicesAreNamed(t *testing.T) {
 	}
 }
 
-// TestItemsOfPausedIndicesComeLast: they are done when nothing else is free, and a slot stays while something else is open.
+// byIndex returns the order of the indices' names; -1: its reverse.
+func byIndex(direction int) cms.Hints {
+	return func(items []cms.Item) {
+		slices.SortFunc(items, func(a, b cms.Item) int { return direction * strings.Compare(a.ID, b.ID) })
+	}
+}
+
+// TestItemsOfPausedIndicesComeLast: while an index is paused, a process with one slot does all other work, and waits for the work that a
+// dead process holds.
 func TestItemsOfPausedIndicesComeLast(t *testing.T) {
-	m := migrationtest.NewMemory()
-	c := cms.New(cms.Config{Store: m, Creator: "test"})
-	run := &Migration{Session: &phase.Session{Coordinator: c, Transfer: phase.Transfer{Runner: &engine.Runner{Meter: engine.NewMeter()}}}, paused: map[string]string{"a": "full"}}
-	item := func(index string, shard int) cms.Item {
-		return cms.NewItem(cms.ItemID{Index: index, Shard: shard}.String(), "test", 0)
-	}
-	items := []cms.Item{item("a", 0), item("b", 0), item("a", 1), item("b", 1)}
-	run.hints()(items)
-	var order []string
-	for _, it := range items {
-		id, err := it.Range()
-		if err != nil {
-			t.Fatal(err)
-		}
-		order = append(order, fmt.Sprint(id.Index, id.Shard))
-	}
-	if !slices.Equal(order, []string{"b0", "b1", "a0", "a1"}) {
-		t.Errorf("in the order %v", order)
-	}
-	done := item("b", 0)
-	done.CompletedAt = 1
 	for _, c := range []struct {
-		name string
-		has  cms.Item
-		want bool
-	}{{"of a paused index", item("a", 0), false}, {"done", done, false}, {"open", item("b", 1), true}} {
-		m.Items[c.has.ID] = c.has
-		if left, err := run.otherWork(t.Context()); left != c.want || err != nil {
-			t.Errorf("also one %s: other work is left: %v, %v", c.name, left, err)
-		}
+		name        string
+		died        bool // a process died in its work on the other index
+		least, most time.Duration
+	}{
+		{name: "the other index is free", most: 900 * time.Millisecond}, // without the pause after a lease that it may not work on
+		{name: "a dead process holds a part of the other index", died: true, least: 30 * time.Second, most: 2 * time.Minute},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.req.Sizes = false // a slot works on one item at a time
+				w.plan = func(p *plan.Plan) { multiply(p, 2) }
+				if c.died {
+					w.with = func(m *Migration) { m.Order = byIndex(-1) }
+					dies(t, w)
+				}
+				var opened []string
+				w.wrap = func(d engine.Destination) engine.Destination {
+					return unready{d, func(id cms.ItemID) error {
+						if opened = append(opened, id.Index); id.Index == "stored0" {
+							return fmt.Errorf("index stored0: %w", bulk.ErrIndexBlocked)
+						}
+						return nil
+					}}
+				}
+				w.with = func(m *Migration) { m.Order = byIndex(1) }
+				begin := time.Now()
+				sum, err := w.run(t, 2, &migrationtest.Life{})
+				var paused *PausedError
+				if !errors.As(err, &paused) || !slices.Equal(paused.Indices, []string{"stored0"}) {
+					t.Fatalf("%v", err)
+				}
+				if took := time.Since(begin); took < c.least || took > c.most {
+					t.Errorf("it took %v, want %v to %v", took, c.least, c.most)
+				}
+				if sum.Indices[0].Done != 0 || sum.Indices[1].Done != 2 || len(w.docs["stored1"]) == 0 || !slices.Equal(opened, []string{"stored0", "stored1", "stored1"}) {
+					t.Errorf("opened %v; %+v", opened, sum.Indices)
+				}
+			})
+		})
 	}
 }
 

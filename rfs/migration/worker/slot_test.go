@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -14,78 +12,94 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
-	"github.com/rfsd/rfsd/rfs/migration/phase"
+	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
-// unpaid is a store that does not take back leases of the index a.
+// pausedShard is the item of the shard that is leased when its index is paused already.
+var pausedShard = cms.ItemID{Index: "stored0", Shard: 1}.String()
+
+// unpaid is a store that does not take a lease of the second shard of the index stored0 back until it is mended.
 type unpaid struct {
 	cms.Store
-	fails    error
-	mends    atomic.Bool
-	released atomic.Int64 // leases of other indices
+	fails  error
+	mends  func() bool
+	failed atomic.Int64
 }
 
 func (s *unpaid) Apply(ctx context.Context, id string, tr cms.Transition) (cms.Item, cms.Result, error) {
-	if _, is := tr.(cms.Release); is && !s.mends.Load() {
-		if parsed, err := cms.ParseID(id); err == nil && parsed.Index == "a" {
-			return cms.Item{}, 0, s.fails
-		}
-		s.released.Add(1)
+	if _, is := tr.(cms.Release); is && id == pausedShard && !s.mends() {
+		s.failed.Add(1)
+		return cms.Item{}, 0, s.fails
 	}
 	return s.Store.Apply(ctx, id, tr)
 }
 
-// TestMigration_PausedIndexBesideStoreThatIsAway: that the lease of a paused index cannot be given back ends nothing while the
-// store is unavailable. After another error no lease stays behind.
+// TestMigration_PausedIndexBesideStoreThatIsAway: a paused index is leased together with the last shards of others, and the store does not
+// take its leases back. While the store is unavailable, the work on the others continues; another error ends the run, which leaves no other
+// lease behind.
 func TestMigration_PausedIndexBesideStoreThatIsAway(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		fails error
-		begun int
+		ends  bool // the run, with that error
+		done  int
 	}{
-		{"unavailable", fmt.Errorf("no route to host: %w", fault.ErrUnavailable), 2},
-		{"another error", errors.New("out of order"), 0},
+		{"unavailable", fmt.Errorf("no route to host: %w", fault.ErrUnavailable), false, 10},
+		{"another error", errors.New("out of order"), true, 7},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				file, err := boltcms.OpenTemporary(filepath.Join(t.TempDir(), "state.db"), time.Now)
-				if err != nil {
-					t.Fatal(err)
+				w := newWorld(t)
+				w.plan = func(p *plan.Plan) { multiply(p, 6) } // 12 shards, of which a slot leases 8 at a time
+				begin := time.Now()
+				store := &unpaid{Store: w.store, fails: c.fails, mends: func() bool { return time.Since(begin) > 20*time.Second }}
+				w.store = store
+				w.wrap = func(d engine.Destination) engine.Destination {
+					return unready{d, func(id cms.ItemID) error {
+						if id.Index == "stored0" {
+							return fmt.Errorf("index stored0: %w", bulk.ErrIndexBlocked)
+						}
+						return nil
+					}}
 				}
-				defer file.Close() //nolint:errcheck // it is thrown away
-				store := &unpaid{Store: file, fails: c.fails}
-				coordinator := cms.New(cms.Config{Store: store, Creator: "test", InitialLease: 10 * time.Minute})
-				if _, err := coordinator.SeedItems(t.Context(), slices.Values([]cms.ItemID{{Index: "a"}, {Index: "b"}, {Index: "c"}})); err != nil {
-					t.Fatal(err)
-				}
-				m := &Migration{Session: &phase.Session{Coordinator: coordinator, Log: slog.New(slog.DiscardHandler), Transfer: phase.Transfer{Solo: &engine.Solo{}}}, paused: map[string]string{"a": "blocked"}}
-				acquire := func(holder string) (*cms.Group, []*cms.Lease) {
-					group := coordinator.Group(holder, cms.GroupLimits{Items: 8, Bytes: 1 << 20, More: func() bool { return true }, Size: func(cms.Item) int64 { return 1 }})
-					leases, err := group.Acquire(t.Context(), nil)
-					if err != nil || len(leases) != 3 {
-						t.Fatalf("%d leases, %v", len(leases), err)
-					}
-					return group, leases
-				}
-				begun, paused, err := func() ([]*cms.Lease, bool, error) {
-					group, leases := acquire("first")
-					return m.startable(t.Context(), group, leases)
-				}()
-				if !paused || len(begun) != c.begun || errors.Is(err, c.fails) == (c.begun > 0) {
-					t.Fatalf("%d leases started, paused %v, %v", len(begun), paused, err)
-				}
-				if alone := m.Solo.Enter(true); alone == (c.begun > 0) || int(store.released.Load()) != 2-c.begun {
-					t.Errorf("no lease is worked on: %v, %d were released", alone, store.released.Load())
-				}
-				store.mends.Store(true)
-				for _, lease := range begun {
-					if err := lease.Release(t.Context(), cms.CausePause); err != nil {
-						t.Error(err)
+				var solo engine.Solo
+				w.with = func(m *Migration) {
+					m.Solo, m.Order = &solo, func(items []cms.Item) {
+						byIndex(1)(items)
+						if i := slices.IndexFunc(items, func(it cms.Item) bool { return it.ID == pausedShard }); i >= 0 {
+							last := items[i]
+							copy(items[i:], items[i+1:])
+							items[len(items)-1] = last
+						}
 					}
 				}
-				acquire("second") // that of the paused index too: the coordinator owes it
+				sum, err := w.run(t, 1, &migrationtest.Life{})
+				var paused *PausedError
+				if errors.Is(err, c.fails) != c.ends || errors.As(err, &paused) == c.ends || store.failed.Load() == 0 {
+					t.Fatalf("%v; %d releases failed", err, store.failed.Load())
+				}
+				if !solo.Enter(true) {
+					t.Error("the process still works on a lease")
+				}
+				done := 0
+				for _, x := range sum.Indices {
+					done += x.Done
+				}
+				if done != c.done {
+					t.Errorf("%d shards are done", done)
+				}
+				for it, err := range cms.New(cms.Config{Store: w.store}).Items(t.Context()) {
+					if err != nil || it.Open() && it.Expiration > time.Now().Unix() && it.ID != pausedShard {
+						t.Errorf("left behind: %+v, %v", it, err)
+					}
+				}
+				w.wrap, w.with = nil, nil
+				if sum, err = w.run(t, 2, &migrationtest.Life{}); err != nil || !sum.Complete {
+					t.Errorf("the next run: %+v, %v", sum, err)
+				}
 			})
 		})
 	}

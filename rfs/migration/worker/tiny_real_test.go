@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/oscms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
@@ -138,7 +139,7 @@ func tinyShards(b *testing.B, processes, slots, indices, shards int) {
 				b.Fatalf("%d %s %v", status, answer, err)
 			}
 		}
-		if err := errors.Join(all[0].Join(b.Context()), all[0].Through(b.Context(), all[0].newOutage())); err != nil {
+		if err := errors.Join(all[0].Join(b.Context()), all[0].Through(b.Context(), &retry.Outage{Limit: time.Minute, Now: func() time.Duration { return timing.SystemClock().Read().Mono }})); err != nil {
 			b.Fatal(err)
 		}
 		clear(w.kinds)
