@@ -1,16 +1,18 @@
-package config
+package config_test
 
 import (
 	"context"
 	"testing"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/rfsd/rfsd/cmd/config"
 )
 
 // TestCall_WithMoreOptions has a command name the line that runs it again: words as a shell reads them, and no secret.
 func TestCall_WithMoreOptions(t *testing.T) {
 	var line string
-	app := &cli.App{Name: "rfsd", Commands: []*cli.Command{Command(cli.Command{Name: "redrive"}, func(_ context.Context, c *Call, _ Redrive) error {
+	app := &cli.App{Name: "rfsd", Commands: []*cli.Command{config.Command(cli.Command{Name: "redrive"}, func(_ context.Context, c *config.Call, _ config.Redrive) error {
 		line = c.With("--index-allowlist", "-o'clock")
 		return nil
 	})}}

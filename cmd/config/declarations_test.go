@@ -1,15 +1,17 @@
-package config
+package config_test
 
 import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rfsd/rfsd/cmd/config"
 )
 
 // TestEveryFlagOfANodeIsAKeyOfTheFile: what no section has is named here.
 func TestEveryFlagOfANodeIsAKeyOfTheFile(t *testing.T) {
 	var outside []string
-	for _, s := range Settings(Run{}) {
+	for _, s := range config.Settings(config.Run{}) {
 		if s.Section == "" {
 			outside = append(outside, s.Name)
 		}
@@ -21,9 +23,9 @@ func TestEveryFlagOfANodeIsAKeyOfTheFile(t *testing.T) {
 }
 
 func TestDefaultsFormsAndBoundsAreThoseOfTheirSettings(t *testing.T) {
-	var m Migrate
-	values := Values{"repo-uri": {"/repo"}, "snapshot-name": {"s"}, "discard": {"true"}}
-	if err := Decode(values, &m); err != nil {
+	var m config.Migrate
+	values := config.Values{"repo-uri": {"/repo"}, "snapshot-name": {"s"}, "discard": {"true"}}
+	if err := config.Decode(values, &m); err != nil {
 		t.Fatal(err)
 	}
 	if b := m.Transfer.Bulk; b.Size.Bytes != 5<<20 || b.Connections != 8 || b.MaxRate != 0 || m.Transfer.Failed.Limit.Max != 1000 || m.Transfer.Slots.Number < 1 ||
@@ -52,7 +54,7 @@ func TestDefaultsFormsAndBoundsAreThoseOfTheirSettings(t *testing.T) {
 		{"export-dir", "s3:///exports", "want a path"},
 	} {
 		t.Run(c.name+" "+c.text, func(t *testing.T) {
-			err := Decode(Values{c.name: {c.text}}.Over(values), &Migrate{})
+			err := config.Decode(config.Values{c.name: {c.text}}.Over(values), &config.Migrate{})
 			if err == nil || !strings.Contains(err.Error(), "invalid --"+c.name) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %s", err, c.want)
 			}
@@ -61,11 +63,11 @@ func TestDefaultsFormsAndBoundsAreThoseOfTheirSettings(t *testing.T) {
 }
 
 func TestAPasswordIsNeverInAMessage(t *testing.T) {
-	s, _ := Find(Settings(Migrate{}), "target-password")
+	s, _ := config.Find(config.Settings(config.Migrate{}), "target-password")
 	if err := s.Valid([]string{"canary", "canary"}); err == nil || strings.Contains(err.Error(), "canary") {
 		t.Errorf("%v", err)
 	}
-	host, _ := Find(Settings(Migrate{}), "target-host")
+	host, _ := config.Find(config.Settings(config.Migrate{}), "target-host")
 	if err := host.Valid([]string{"ftp://user:canary@host"}); err == nil || strings.Contains(err.Error(), "canary") {
 		t.Errorf("%v", err)
 	}

@@ -1,4 +1,4 @@
-package config
+package config_test
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
@@ -24,11 +25,11 @@ func TestASinkInTheDataDirectoryIsRefused(t *testing.T) {
 		data: true, filepath.Join(data, "x", "y"): true, filepath.Join(link, "failed"): true, data + "/../data/failed": true,
 		data + "-failed": false, filepath.Dir(data): false, filepath.Join(data, "..", "..failed"): false, "s3://bucket" + data: false, "rfsd-failed/x": false,
 	} {
-		err := OutsideData(sink, data)
+		err := config.OutsideData(sink, data)
 		if refused != errors.Is(err, fault.ErrConfig) || refused != (err != nil && strings.Contains(err.Error(), sink)) {
 			t.Errorf("%s: %v", sink, err)
 		}
-		if err := OutsideData(sink, ""); err != nil {
+		if err := config.OutsideData(sink, ""); err != nil {
 			t.Errorf("%s without a data directory: %v", sink, err)
 		}
 	}
@@ -46,8 +47,8 @@ func TestExport_PlaceIsChecked(t *testing.T) {
 		{"ftp://host/out", "/snapshots", "", `invalid --export-dir "ftp://host/out"`},
 	} {
 		t.Run(c.to, func(t *testing.T) {
-			var m Migrate
-			err := Decode(Values{"repo-uri": {c.repository}, "snapshot-name": {"s"}, "export-dir": {c.to}}, &m)
+			var m config.Migrate
+			err := config.Decode(config.Values{"repo-uri": {c.repository}, "snapshot-name": {"s"}, "export-dir": {c.to}}, &m)
 			if (err == nil) != (c.says == "") || err != nil && (!errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), c.says)) || err == nil && m.Export.Dir != c.dir {
 				t.Errorf("%q, %v", m.Export.Dir, err)
 			}
@@ -72,8 +73,8 @@ func TestASinkInABucketIsChecked(t *testing.T) {
 		{"s3:///failed", "/snapshots", false, `invalid --failed-documents "s3:///failed"`},
 		{"failed", "/snapshots", true, ""},
 	} {
-		values := Values{"repo-uri": {c.repository}, "snapshot-name": {"s"}, "discard": {"true"}, "failed-documents": {c.sink}, "failed-documents-shared": {strconv.FormatBool(c.shared)}}
-		err := Decode(values, &Migrate{})
+		values := config.Values{"repo-uri": {c.repository}, "snapshot-name": {"s"}, "discard": {"true"}, "failed-documents": {c.sink}, "failed-documents-shared": {strconv.FormatBool(c.shared)}}
+		err := config.Decode(values, &config.Migrate{})
 		if (err == nil) != (c.says == "") || err != nil && (!errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), c.says)) {
 			t.Errorf("%s beside %s: %v", c.sink, c.repository, err)
 		}

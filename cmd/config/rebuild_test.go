@@ -1,8 +1,10 @@
-package config
+package config_test
 
 import (
 	"strings"
 	"testing"
+
+	"github.com/rfsd/rfsd/cmd/config"
 )
 
 // TestApproximateTextIsAskedForTwice: --rebuild-text-from-terms alone is refused and states what to add.
@@ -15,7 +17,7 @@ func TestApproximateTextIsAskedForTwice(t *testing.T) {
 		{"neither", false, false, false}, {"sources", true, false, false}, {"text alone", false, true, true}, {"both", true, true, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m := Migrate{Conversion: Conversion{RebuildSources: c.sources, RebuildText: c.text}}
+			m := config.Migrate{Conversion: config.Conversion{RebuildSources: c.sources, RebuildText: c.text}}
 			m.Repository.URI, m.Snapshot.Name, m.Export.Discard = "/repo", "s", true
 			err := m.Check()
 			if refused := err != nil && strings.Contains(err.Error(), "give --rebuild-sources, too"); refused != c.refused {

@@ -1,4 +1,4 @@
-package config
+package config_test
 
 import (
 	"math"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/migration/phase"
 )
 
@@ -16,8 +17,8 @@ func TestWhatATrialRunRefuses(t *testing.T) {
 	if err := os.WriteFile(price, []byte("egress-per-gb = 1"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	given := func(more ...string) Values {
-		v := Values{"repo-uri": {"/backup"}, "snapshot-name": {"s"}, "target-host": {"http://127.0.0.1:9200"}, "trial": {"100"}}
+	given := func(more ...string) config.Values {
+		v := config.Values{"repo-uri": {"/backup"}, "snapshot-name": {"s"}, "target-host": {"http://127.0.0.1:9200"}, "trial": {"100"}}
 		for i := 0; i < len(more); i += 2 {
 			if delete(v, more[i]); more[i+1] != "" {
 				v[more[i]] = []string{more[i+1]}
@@ -27,7 +28,7 @@ func TestWhatATrialRunRefuses(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name  string
-		given Values
+		given config.Values
 		says  string // "": accepted
 	}{
 		{"all that it needs", given("price", price, "trial-prefix", "x"), ""},
@@ -41,8 +42,8 @@ func TestWhatATrialRunRefuses(t *testing.T) {
 		{"a prefix that no index may have", given("trial-prefix", "-x"), "--trial-prefix"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var m MigrateCommand
-			err := Decode(c.given, &m)
+			var m config.MigrateCommand
+			err := config.Decode(c.given, &m)
 			if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%v", err)
 			}
@@ -51,10 +52,10 @@ func TestWhatATrialRunRefuses(t *testing.T) {
 }
 
 func TestATrialRunSharesNothingWithItsMigration(t *testing.T) {
-	var m Migrate
+	var m config.Migrate
 	m.Transfer.State.Session.Name, m.Transfer.State.File = "move-1", "/state/move.db"
 	m.Transfer.Failed.Place.Dir, m.Transfer.Failed.Limit.Max, m.Conversion.DataStreams = "s3://bucket/failed/", 5, "create"
-	of, err := Trial{Documents: 5}.Of(m)
+	of, err := config.Trial{Documents: 5}.Of(m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,23 +63,23 @@ func TestATrialRunSharesNothingWithItsMigration(t *testing.T) {
 	if is.State.Session.Name != "move-1-trial" || is.State.File != "/state/move.db.trial" || is.Failed.Place.Dir != "s3://bucket/failed-trial" || is.Failed.Limit.Max != math.MaxInt64 {
 		t.Errorf("%+v", is)
 	}
-	if of.Conversion.DataStreams != "index" || !slices.Equal(of.Conversion.Phases, Phases{phase.PhaseIndices, phase.PhaseDocuments}) {
+	if of.Conversion.DataStreams != "index" || !slices.Equal(of.Conversion.Phases, config.Phases{phase.PhaseIndices, phase.PhaseDocuments}) {
 		t.Errorf("%+v", of.Conversion)
 	}
-	c := Cleanup{Trial: TrialOnly{Only: true}}
+	c := config.Cleanup{Trial: config.TrialOnly{Only: true}}
 	c.Stored.State, c.Stored.Target.Cluster.Host = m.Transfer.State, "http://127.0.0.1:9200"
 	if err := c.Check(); err != nil || c.Stored.State.Session.Name != is.State.Session.Name || c.Stored.State.File != is.State.File {
 		t.Errorf("cleanup: %+v, %v", c.Stored.State, err)
 	}
-	if c = (Cleanup{Trial: TrialOnly{Only: true}}); c.Check() == nil {
+	if c = (config.Cleanup{Trial: config.TrialOnly{Only: true}}); c.Check() == nil {
 		t.Error("a cleanup without a target was accepted")
 	}
 	m.Transfer.State.Session.Name = strings.Repeat("x", 59)
-	if _, err := (Trial{}).Of(m); err == nil || !strings.Contains(err.Error(), "at most 58") {
+	if _, err := (config.Trial{}).Of(m); err == nil || !strings.Contains(err.Error(), "at most 58") {
 		t.Errorf("%v", err)
 	}
 	m.Transfer.State.Session.Name = ""
-	if of, err := (Trial{}).Of(m); err != nil || of.Transfer.State.Session.Name != "default-trial" {
+	if of, err := (config.Trial{}).Of(m); err != nil || of.Transfer.State.Session.Name != "default-trial" {
 		t.Errorf("%+v, %v", of.Transfer.State, err)
 	}
 }

@@ -1,4 +1,4 @@
-package guide
+package guide_test
 
 import (
 	"slices"
@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/guide"
 )
 
 func TestArrange(t *testing.T) {
@@ -43,7 +44,7 @@ func TestArrange(t *testing.T) {
 		{"without its value", "rfsctl items show --target-host", "", "--target-host is given without its value"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := Arrange(commands, strings.Fields(c.args))
+			got, err := guide.Arrange(commands, strings.Fields(c.args))
 			if c.fails != "" {
 				if err == nil || !strings.Contains(err.Error(), c.fails) {
 					t.Errorf("%v, want %s", err, c.fails)

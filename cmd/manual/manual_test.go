@@ -1,4 +1,4 @@
-package manual
+package manual_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/manual"
 )
 
 // sample is a program with one command that has the settings of rfsd migrate, one that is hidden, and one below another.
@@ -20,13 +21,13 @@ func sample() *cli.App {
 		{Name: "parts", Usage: "what there is", Subcommands: []*cli.Command{
 			config.Raw[config.None](cli.Command{Name: "show", Usage: "show a part", ArgsUsage: "ID..."}, nothing),
 		}},
-		Command(sample),
+		manual.Command(sample),
 	}}
 }
 
 func TestPages(t *testing.T) {
 	pages := map[string]string{}
-	for name, page := range Pages(sample()) {
+	for name, page := range manual.Pages(sample()) {
 		pages[name] = roff(page)
 	}
 	for name, want := range map[string][]string{
@@ -54,7 +55,7 @@ func TestPages(t *testing.T) {
 // The options of the page are those of the help, each with its variable and its default.
 func TestPagesListEveryOption(t *testing.T) {
 	app := sample()
-	text := roff(Pages(app)["sample-move"])
+	text := roff(manual.Pages(app)["sample-move"])
 	settings := config.Honours(app.Commands[0])
 	if len(settings) < 50 {
 		t.Fatalf("the command has %d options", len(settings))
@@ -79,7 +80,7 @@ func TestTheCommandWritesThePages(t *testing.T) {
 	if err := sample().Run([]string{"sample", "manual", dir}); err != nil {
 		t.Fatal(err)
 	}
-	for name, page := range Pages(sample()) {
+	for name, page := range manual.Pages(sample()) {
 		if b, err := os.ReadFile(dir + "/" + name + ".1.md"); err != nil || string(b) != page {
 			t.Errorf("%s: %v", name, err)
 		}

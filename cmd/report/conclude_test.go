@@ -1,4 +1,4 @@
-package report
+package report_test
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/output"
+	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/migration/summary"
 	"github.com/rfsd/rfsd/rfs/operation/verify"
@@ -33,7 +34,7 @@ func TestMigration_ExitCodeWithVerification(t *testing.T) {
 		{name: "its snapshot cannot be read", err: exit.With(exit.Snapshot, errors.New("damaged")), want: exit.Snapshot},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := &Migration{Summary: &summary.Summary{Complete: true, Totals: cms.Counts{Failed: c.failed}, Problems: make([]summary.Problem, c.problems)}}
+			r := &report.Migration{Summary: &summary.Summary{Complete: true, Totals: cms.Counts{Failed: c.failed}, Problems: make([]summary.Problem, c.problems)}}
 			if c.state != "" {
 				r.Verification = &verify.Report{State: c.state}
 			}

@@ -1,4 +1,4 @@
-package report
+package report_test
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/output"
+	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/rfs/stream/importer"
 )
 
@@ -22,7 +23,7 @@ func TestImport_ExitCode(t *testing.T) {
 	}{
 		{complete, nil, exit.OK}, {refused, nil, exit.Documents}, {damaged, nil, exit.Parts}, {importer.Status{}, nil, exit.Failed}, {complete, errors.New("close"), exit.Failed},
 	} {
-		r := &Import{Status: c.status}
+		r := &report.Import{Status: c.status}
 		err := r.Conclude(output.New(io.Discard), c.err)
 		var coded *exit.Error
 		if errors.As(err, &coded); r.ExitCode != c.want || c.want != exit.OK && (coded == nil || coded.Code != c.want) {

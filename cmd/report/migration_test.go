@@ -1,4 +1,4 @@
-package report
+package report_test
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/rfs/migration/summary"
 )
 
@@ -25,7 +26,7 @@ func TestMigration_SafeToWrite(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
-			r := &Migration{Summary: &summary.Summary{SafeFrom: c.from}, Cluster: c.cluster}
+			r := &report.Migration{Summary: &summary.Summary{SafeFrom: c.from}, Cluster: c.cluster}
 			r.WriteText(&out)
 			if says := strings.Contains(out.String(), "safe to write"); says != (c.says != "") || !strings.Contains(out.String(), c.says) {
 				t.Errorf("want %q in:\n%s", c.says, out.String())

@@ -1,9 +1,10 @@
-package report
+package report_test
 
 import (
 	"testing"
 
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/report"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 )
 
@@ -30,7 +31,7 @@ func TestEnded(t *testing.T) {
 			"1 given up (index logs): no mapping"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m, err := Ended(c.m, c.accepted)
+			m, err := report.Ended(c.m, c.accepted)
 			if code, _ := exit.Of(err); code != c.code || (m != nil) != (c.m != nil && c.m.Complete) {
 				t.Errorf("exit code %d, want %d; %+v", code, c.code, m)
 			}

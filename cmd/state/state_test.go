@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rfsd/rfsd/cmd/state"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 )
 
@@ -35,7 +36,7 @@ func TestOpenCluster_WritesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	if _, err := OpenCluster(t.Context(), client, "night"); err != nil {
+	if _, err := state.OpenCluster(t.Context(), client, "night"); err != nil {
 		t.Error(err)
 	}
 }
@@ -44,27 +45,27 @@ func TestOpenCluster_WritesNothing(t *testing.T) {
 func TestCheckFile(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "a", "b", "c.db")
-	if err := CheckFile(file); err != nil {
+	if err := state.CheckFile(file); err != nil {
 		t.Error(err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 		t.Errorf("left %v, %v", left, err)
 	}
-	store, closeStore, err := CreateFile(file)
+	store, closeStore, err := state.CreateFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = store
-	if err := CheckFile(file); err == nil || !strings.Contains(err.Error(), file) {
+	if err := state.CheckFile(file); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("while it is open: %v", err)
 	}
 	if err := closeStore(); err != nil {
 		t.Fatal(err)
 	}
-	if err := CheckFile(file); err != nil {
+	if err := state.CheckFile(file); err != nil {
 		t.Errorf("a file that exists: %v", err)
 	}
-	if err := CheckFile(filepath.Join(file, "d.db")); err == nil || !strings.Contains(err.Error(), "not a directory") {
+	if err := state.CheckFile(filepath.Join(file, "d.db")); err == nil || !strings.Contains(err.Error(), "not a directory") {
 		t.Errorf("below a file: %v", err)
 	}
 }

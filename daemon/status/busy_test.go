@@ -1,10 +1,11 @@
-package status
+package status_test
 
 import (
 	"errors"
 	"slices"
 	"testing"
 
+	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/stream/consume"
@@ -48,7 +49,7 @@ func TestBusy_OfEachKind(t *testing.T) {
 			if err := seed.Complete(t.Context(), cms.Work{}); err != nil {
 				t.Fatal(err)
 			}
-			if err := Busy(t.Context(), c); err != nil {
+			if err := status.Busy(t.Context(), c); err != nil {
 				t.Errorf("before the lease: %v", err)
 			}
 			lease, err := items.AcquireNext(t.Context(), "worker", nil)
@@ -56,13 +57,13 @@ func TestBusy_OfEachKind(t *testing.T) {
 				t.Fatal(err)
 			}
 			var busy *cms.NoneAvailable
-			if err := Busy(t.Context(), c); !errors.As(err, &busy) || busy.Holder != lease.Item.Holder || busy.Holder == "" {
+			if err := status.Busy(t.Context(), c); !errors.As(err, &busy) || busy.Holder != lease.Item.Holder || busy.Holder == "" {
 				t.Errorf("during the lease of %q: %v", lease.Item.Holder, err)
 			}
 			if err := lease.Complete(t.Context(), cms.Work{}); err != nil {
 				t.Fatal(err)
 			}
-			if err := Busy(t.Context(), c); err != nil {
+			if err := status.Busy(t.Context(), c); err != nil {
 				t.Errorf("after the lease: %v", err)
 			}
 		})

@@ -1,10 +1,11 @@
-package status
+package status_test
 
 import (
 	"encoding/json"
 	"slices"
 	"testing"
 
+	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/stream/consume"
 	"github.com/rfsd/rfsd/testing/boltstore"
@@ -26,7 +27,7 @@ func TestAStreamListsItsIdleProcesses(t *testing.T) {
 		}
 	}
 	c := cms.New(cms.Config{Store: store, Creator: "test"})
-	m, _, err := ReadStream(t.Context(), c)
+	m, _, err := status.ReadStream(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,11 @@
-package fault
+package fault_test
 
 import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/rfsd/rfsd/rfs/base/fault"
 )
 
 func TestStatus(t *testing.T) {
@@ -12,12 +14,12 @@ func TestStatus(t *testing.T) {
 		status int
 		want   error
 	}{
-		{"success", 200, nil}, {"created", 201, nil}, {"overloaded", 429, ErrUnavailable}, {"gateway", 502, ErrUnavailable},
-		{"no credentials", 401, ErrConfig}, {"no permission", 403, ErrConfig}, {"bad request", 400, ErrRejected},
-		{"a proxy waited too long", 408, ErrUnavailable},
+		{"success", 200, nil}, {"created", 201, nil}, {"overloaded", 429, fault.ErrUnavailable}, {"gateway", 502, fault.ErrUnavailable},
+		{"no credentials", 401, fault.ErrConfig}, {"no permission", 403, fault.ErrConfig}, {"bad request", 400, fault.ErrRejected},
+		{"a proxy waited too long", 408, fault.ErrUnavailable},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := CheckStatus("GET /x", c.status, []byte(strings.Repeat("b", 1000)))
+			err := fault.CheckStatus("GET /x", c.status, []byte(strings.Repeat("b", 1000)))
 			if !errors.Is(err, c.want) || c.want == nil && err != nil {
 				t.Fatalf("%d: %v, want %v", c.status, err, c.want)
 			}
@@ -37,7 +39,7 @@ func TestErrorMessage_Pages(t *testing.T) {
 		`<?xml version="1.0"?><Error><Code>AccessDenied</Code><Message>Access De`: "AccessDenied Access De",
 		"<html><p class=" + strings.Repeat("x", 400):                              "",
 	} {
-		_, got := ErrorMessage([]byte(page))
+		_, got := fault.ErrorMessage([]byte(page))
 		if want := strings.TrimSpace("the answer is a page, not the response of a cluster; check the address: " + text); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
@@ -47,15 +49,15 @@ func TestErrorMessage_Pages(t *testing.T) {
 // TestAResponseThatCannotBeDecodedIsUnavailable: a proxy's page, or a truncated response, is no reason to give up.
 func TestAResponseThatCannotBeDecodedIsUnavailable(t *testing.T) {
 	var out struct{ Count int }
-	if err := Decode("GET /x", 200, []byte(`{"count":3}`), &out); err != nil || out.Count != 3 {
+	if err := fault.Decode("GET /x", 200, []byte(`{"count":3}`), &out); err != nil || out.Count != 3 {
 		t.Errorf("%+v, %v", out, err)
 	}
 	for _, body := range []string{"", "<html>", `{"count":`} {
-		if err := Decode("GET /x", 200, []byte(body), &out); !errors.Is(err, ErrUnavailable) || !strings.HasPrefix(err.Error(), "GET /x: the response of ") {
+		if err := fault.Decode("GET /x", 200, []byte(body), &out); !errors.Is(err, fault.ErrUnavailable) || !strings.HasPrefix(err.Error(), "GET /x: the response of ") {
 			t.Errorf("%q: %v", body, err)
 		}
 	}
-	if err := Decode("GET /x", 403, []byte(`{"error":{"type":"security_exception","reason":"no permissions"}}`), &out); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "status 403: no permissions; ") {
+	if err := fault.Decode("GET /x", 403, []byte(`{"error":{"type":"security_exception","reason":"no permissions"}}`), &out); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "status 403: no permissions; ") {
 		t.Errorf("%v", err)
 	}
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package files
+package files_test
 
 import (
 	"errors"
@@ -8,36 +8,38 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/files"
 )
 
 // TestLock_ExcludesOtherModes opens one file twice and tries each pair of locks.
 func TestLock_ExcludesOtherModes(t *testing.T) {
 	for _, c := range []struct {
 		name          string
-		first, second Locking
+		first, second files.Locking
 		want          error
 	}{
-		{"both exclusive", TryExclusive, TryExclusive, ErrLocked},
-		{"exclusive, then shared", TryExclusive, TryShared, ErrLocked},
-		{"shared, then exclusive", TryShared, TryExclusive, ErrLocked},
-		{"both shared", TryShared, TryShared, nil},
-		{"blocking exclusive, then shared", Exclusive, TryShared, ErrLocked},
-		{"blocking shared, then shared", Shared, TryShared, nil},
-		{"blocking shared, then exclusive", Shared, TryExclusive, ErrLocked},
-		{"both blocking shared", Shared, Shared, nil},
+		{"both exclusive", files.TryExclusive, files.TryExclusive, files.ErrLocked},
+		{"exclusive, then shared", files.TryExclusive, files.TryShared, files.ErrLocked},
+		{"shared, then exclusive", files.TryShared, files.TryExclusive, files.ErrLocked},
+		{"both shared", files.TryShared, files.TryShared, nil},
+		{"blocking exclusive, then shared", files.Exclusive, files.TryShared, files.ErrLocked},
+		{"blocking shared, then shared", files.Shared, files.TryShared, nil},
+		{"blocking shared, then exclusive", files.Shared, files.TryExclusive, files.ErrLocked},
+		{"both blocking shared", files.Shared, files.Shared, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			one, two := openTwice(t)
-			if err := Lock(one, c.first); err != nil {
+			if err := files.Lock(one, c.first); err != nil {
 				t.Fatal(err)
 			}
-			if err := Lock(two, c.second); !errors.Is(err, c.want) {
+			if err := files.Lock(two, c.second); !errors.Is(err, c.want) {
 				t.Errorf("%v, want %v", err, c.want)
 			}
 			if err := one.Close(); err != nil {
 				t.Fatal(err)
 			}
-			if err := Lock(two, TryExclusive); err != nil {
+			if err := files.Lock(two, files.TryExclusive); err != nil {
 				t.Errorf("after the first was closed: %v", err)
 			}
 		})
@@ -46,14 +48,14 @@ func TestLock_ExcludesOtherModes(t *testing.T) {
 
 // TestLock_BlocksUntilFree checks that the blocking modes wait until the file is free.
 func TestLock_BlocksUntilFree(t *testing.T) {
-	for name, how := range map[string]Locking{"exclusive": Exclusive, "shared": Shared} {
+	for name, how := range map[string]files.Locking{"exclusive": files.Exclusive, "shared": files.Shared} {
 		t.Run(name, func(t *testing.T) {
 			one, two := openTwice(t)
-			if err := Lock(one, TryExclusive); err != nil {
+			if err := files.Lock(one, files.TryExclusive); err != nil {
 				t.Fatal(err)
 			}
 			taken := make(chan error, 1)
-			go func() { taken <- Lock(two, how) }()
+			go func() { taken <- files.Lock(two, how) }()
 			select {
 			case err := <-taken:
 				t.Fatalf("it did not wait: %v", err)

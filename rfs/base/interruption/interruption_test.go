@@ -1,8 +1,10 @@
-package interruption
+package interruption_test
 
 import (
 	"testing"
 	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/interruption"
 )
 
 func TestCounter_CountsInterruptions(t *testing.T) {
@@ -17,7 +19,7 @@ func TestCounter_CountsInterruptions(t *testing.T) {
 		{"a second thought", []time.Duration{0, time.Second}, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var counter Counter
+			var counter interruption.Counter
 			start, got := time.Now(), 0
 			for _, at := range c.at {
 				got = counter.Add(start.Add(at))

@@ -1,9 +1,11 @@
-package secret
+package secret_test
 
 import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rfsd/rfsd/rfs/base/secret"
 )
 
 func TestIn(t *testing.T) {
@@ -36,7 +38,7 @@ func TestIn(t *testing.T) {
 		{"join", "provider=aws tag_key=fleet tag_value=blue", false},
 		{"rules-text", "[[rename-index]]\nmatch = \"token=x\"\n", false},
 	} {
-		if got := In(c.option, c.value); got != c.want {
+		if got := secret.In(c.option, c.value); got != c.want {
 			t.Errorf("--%s %q: %t", c.option, c.value, got)
 		}
 	}
@@ -55,7 +57,7 @@ func TestText(t *testing.T) {
 		`nothing`:                                                      `nothing`,
 		`://`:                                                          `://`,
 	} {
-		if got := Text(text); got != want {
+		if got := secret.Text(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
@@ -66,7 +68,7 @@ func TestAddress(t *testing.T) {
 		"https://hooks.example/T0/SECRET": "https://hooks.example/***", "https://hooks.example?k=SECRET": "https://hooks.example/***",
 		"http://127.0.0.1:80": "http://127.0.0.1:80", "http://u:p@h": "http://h/***", "SECRET": "***", "http://a b": "***",
 	} {
-		if got := Address(text); got != want {
+		if got := secret.Address(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
@@ -82,14 +84,14 @@ func TestShown(t *testing.T) {
 		{"index-rename", "tokens=old", "tokens=old"},
 		{"index-allowlist", "logs-?", "logs-?"},
 	} {
-		if got := Shown(c.option, c.value); got != c.want {
+		if got := secret.Shown(c.option, c.value); got != c.want {
 			t.Errorf("--%s %q: %q, want %q", c.option, c.value, got, c.want)
 		}
 	}
 }
 
 func TestArguments(t *testing.T) {
-	got := Arguments([]string{"rfsd", "run", "--target-host", "http://u:p@h", "--source-repo-setting=secret_key=x", "-target-password", "x", "--repo-uri", "/x",
+	got := secret.Arguments([]string{"rfsd", "run", "--target-host", "http://u:p@h", "--source-repo-setting=secret_key=x", "-target-password", "x", "--repo-uri", "/x",
 		"--coordinator-password=x", "--target-host=http://u:p@h", "--webhook-file", "x", "--", "--x-password", "y"})
 	if want := []string{"target-host", "source-repo-setting", "target-password", "coordinator-password"}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
@@ -102,8 +104,8 @@ func FuzzText(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		once := Text(s)
-		if twice := Text(once); twice != once {
+		once := secret.Text(s)
+		if twice := secret.Text(once); twice != once {
 			t.Errorf("%q: %q, then %q", s, once, twice)
 		}
 		if !strings.ContainsAny(s, "@=") && once != s {

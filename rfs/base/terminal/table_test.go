@@ -1,9 +1,11 @@
-package terminal
+package terminal_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/rfsd/rfsd/rfs/base/terminal"
 )
 
 func TestTable_Flush(t *testing.T) {
@@ -18,7 +20,7 @@ func TestTable_Flush(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var b strings.Builder
-			table := NewTable(&b)
+			table := terminal.NewTable(&b)
 			fmt.Fprint(table, c.lines)
 			if err := table.Flush(); err != nil || b.String() != c.want {
 				t.Errorf("%v\n%s\nwant\n%s", err, b.String(), c.want)

@@ -1,17 +1,19 @@
-package terminal
+package terminal_test
 
 import (
 	"bytes"
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/rfsd/rfsd/rfs/base/terminal"
 )
 
 func TestWriter(t *testing.T) {
 	const dirty = "a\x1b[2J\x07b\u009bc\x9bd\u202ee\r\x7f\u2028f\u2066\x00"
 	for size := 1; size < 8; size++ {
 		var out bytes.Buffer
-		w := NewWriter(&out)
+		w := terminal.NewWriter(&out)
 		for rest := dirty + "é日\tx\n"; rest != ""; {
 			n := min(size, len(rest))
 			if got, err := w.Write([]byte(rest[:n])); got != n || err != nil {
@@ -22,11 +24,11 @@ func TestWriter(t *testing.T) {
 		if want := "a [2J b c d e   f  é日\tx\n"; out.String() != want {
 			t.Errorf("in pieces of %d: %q, want %q", size, out.String(), want)
 		}
-		if Raw(w) != &out || Raw(&out) != &out {
+		if terminal.Raw(w) != &out || terminal.Raw(&out) != &out {
 			t.Error("Raw is another writer")
 		}
 	}
-	if got := Clean("a\nb\tc\x1b"); got != "a b c " {
+	if got := terminal.Clean("a\nb\tc\x1b"); got != "a b c " {
 		t.Errorf("%q", got)
 	}
 }
@@ -35,7 +37,7 @@ func FuzzWriter(f *testing.F) {
 	f.Add([]byte("a\x1b[2J\u009b"), 1)
 	f.Fuzz(func(t *testing.T, b []byte, cut int) {
 		var out bytes.Buffer
-		w := NewWriter(&out)
+		w := terminal.NewWriter(&out)
 		cut = max(0, min(cut, len(b)))
 		for _, part := range [][]byte{b[:cut], b[cut:]} {
 			if _, err := w.Write(part); err != nil {

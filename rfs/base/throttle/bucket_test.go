@@ -1,4 +1,4 @@
-package throttle
+package throttle_test
 
 import (
 	"context"
@@ -7,12 +7,14 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/throttle"
 )
 
 func TestSlotsTogetherKeepToTheRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rate, body, bodies, slots = 10_000_000, 5_000_000, 20, 4
-		b := New(rate)
+		b := throttle.New(rate)
 		begin := time.Now()
 		var wg sync.WaitGroup
 		for range slots {
@@ -33,7 +35,7 @@ func TestSlotsTogetherKeepToTheRate(t *testing.T) {
 
 func TestABodyLargerThanTheRatePasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := New(1000)
+		b := throttle.New(1000)
 		begin := time.Now()
 		if err := errors.Join(b.Take(t.Context(), 5000), b.Take(t.Context(), 1)); err != nil {
 			t.Fatal(err)
@@ -52,14 +54,18 @@ func TestAllow(t *testing.T) {
 	// Each case takes one body of 1000 bytes while the rate changes; want is when it may be sent.
 	for _, c := range []struct {
 		name   string
-		change func(*Bucket)
+		change func(*throttle.Bucket)
 		want   time.Duration
 	}{
-		{"a higher rate holds for a request that waits", func(b *Bucket) { b.Allow(1, nil); time.Sleep(time.Second); b.Allow(999, nil) }, 2 * time.Second},
-		{"a lower rate does, too", func(b *Bucket) { b.Allow(1000, nil); time.Sleep(500 * time.Millisecond); b.Allow(50, nil) }, 19500 * time.Millisecond},
-		{"nothing is sent without a permit", func(b *Bucket) { b.Allow(0, nil); time.Sleep(time.Hour); b.Allow(1000, nil) }, time.Hour + time.Second},
-		{"nothing is sent after the end", func(b *Bucket) { b.Allow(100, ends(5*time.Second)); time.Sleep(time.Minute); b.Allow(100, nil) }, time.Minute + 6*time.Second},
-		{"an end that moves changes nothing else", func(b *Bucket) {
+		{"a higher rate holds for a request that waits", func(b *throttle.Bucket) { b.Allow(1, nil); time.Sleep(time.Second); b.Allow(999, nil) }, 2 * time.Second},
+		{"a lower rate does, too", func(b *throttle.Bucket) { b.Allow(1000, nil); time.Sleep(500 * time.Millisecond); b.Allow(50, nil) }, 19500 * time.Millisecond},
+		{"nothing is sent without a permit", func(b *throttle.Bucket) { b.Allow(0, nil); time.Sleep(time.Hour); b.Allow(1000, nil) }, time.Hour + time.Second},
+		{"nothing is sent after the end", func(b *throttle.Bucket) {
+			b.Allow(100, ends(5*time.Second))
+			time.Sleep(time.Minute)
+			b.Allow(100, nil)
+		}, time.Minute + 6*time.Second},
+		{"an end that moves changes nothing else", func(b *throttle.Bucket) {
 			for range 20 {
 				b.Allow(100, ends(time.Second))
 				time.Sleep(500 * time.Millisecond)
@@ -68,7 +74,7 @@ func TestAllow(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := New(1)
+				b := throttle.New(1)
 				b.Allow(0, nil)
 				begin, took := time.Now(), time.Duration(0)
 				var sent sync.WaitGroup
@@ -91,7 +97,7 @@ func TestAllow(t *testing.T) {
 
 func TestInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := New(0)
+		b := throttle.New(0)
 		if b.InUse() != 0 || b.Take(t.Context(), 1<<30) != nil {
 			t.Errorf("%d without a limit", b.InUse())
 		}
@@ -109,7 +115,7 @@ func TestInUse(t *testing.T) {
 
 func TestWaitingEndsWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := New(1)
+		b := throttle.New(1)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := b.Take(ctx, 100); !errors.Is(err, context.DeadlineExceeded) {
@@ -125,7 +131,7 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 
 func TestWhatIsNotUsedIsKeptForASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := New(100)
+		b := throttle.New(100)
 		time.Sleep(time.Hour)
 		begin := time.Now()
 		if err := errors.Join(b.Take(t.Context(), 100), b.Take(t.Context(), 100)); err != nil {
@@ -141,7 +147,7 @@ func TestWhatIsNotUsedIsKeptForASecond(t *testing.T) {
 func TestBucket_End(t *testing.T) {
 	for _, rate := range []int64{0, 10, 1 << 30} {
 		synctest.Test(t, func(t *testing.T) {
-			b, gone := New(1), errors.New("gone")
+			b, gone := throttle.New(1), errors.New("gone")
 			b.Allow(rate, nil)
 			waits := make(chan error, 1)
 			if rate < 100 {

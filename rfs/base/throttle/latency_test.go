@@ -1,4 +1,4 @@
-package throttle
+package throttle_test
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/rfsd/rfsd/rfs/base/throttle"
 )
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -20,7 +22,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 // answered makes one request with a duration, and returns its part and the pause of its reader.
-func answered(t *testing.T, l *Latency, took time.Duration) (part float64, paused time.Duration) {
+func answered(t *testing.T, l *throttle.Latency, took time.Duration) (part float64, paused time.Duration) {
 	t.Helper()
 	part, end := l.Begin()
 	time.Sleep(took)
@@ -37,7 +39,7 @@ func fixed(limit time.Duration) func() time.Duration { return func() time.Durati
 func TestLatency_LimitChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limit := time.Duration(0)
-		l := NewLatency(func() time.Duration { return limit }, sleep)
+		l := throttle.NewLatency(func() time.Duration { return limit }, sleep)
 		for _, c := range []struct{ limit, took, paused time.Duration }{
 			{0, time.Hour, 0}, {time.Second, 2 * time.Second, 0}, {time.Second, 2 * time.Second, 0}, {time.Second, 2 * time.Second, 0}, {time.Second, 2 * time.Second, 0},
 			{time.Second, 2 * time.Second, 2 * time.Second}, {0, 2 * time.Second, 0}, {time.Hour, 2 * time.Second, 0},
@@ -75,7 +77,7 @@ func TestLatency(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := NewLatency(fixed(limit), sleep)
+				l := throttle.NewLatency(fixed(limit), sleep)
 				var paused time.Duration
 				for _, took := range c.took {
 					_, paused = answered(t, l, took)
@@ -91,7 +93,7 @@ func TestLatency(t *testing.T) {
 
 func TestRequestsUnderWayLowerTheLoadOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLatency(fixed(time.Second), sleep)
+		l := throttle.NewLatency(fixed(time.Second), sleep)
 		var ends []func(context.Context) error
 		for range 8 {
 			_, end := l.Begin()
@@ -111,7 +113,7 @@ func TestRequestsUnderWayLowerTheLoadOnce(t *testing.T) {
 
 func TestAPauseEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLatency(fixed(time.Second), sleep)
+		l := throttle.NewLatency(fixed(time.Second), sleep)
 		for range 9 {
 			answered(t, l, 2*time.Second)
 		}

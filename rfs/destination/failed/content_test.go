@@ -1,9 +1,10 @@
-package failed
+package failed_test
 
 import (
 	"bytes"
 	"testing"
 
+	"github.com/rfsd/rfsd/rfs/destination/failed"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
@@ -14,26 +15,26 @@ func TestWhatALineHoldsOfADocument(t *testing.T) {
 	none := doc.Failure{Index: "logs", ID: "2", Shard: 2, Ordinal: 8, Reason: doc.NoSource, Detail: "not stored"}
 	for _, c := range []struct {
 		name    string
-		content Content
+		content failed.Content
 		failure doc.Failure
 		omitted bool
 		sha     string
 	}{
-		{"full", Full, refused, false, ""},
+		{"full", failed.Full, refused, false, ""},
 		{"by default", "", refused, false, ""},
-		{"hash", Hash, refused, true, Digest(refused.Source)},
-		{"none", None, refused, true, ""},
-		{"a document without a source with hash", Hash, none, false, ""},
-		{"a document without a source with none", None, none, false, ""},
+		{"hash", failed.Hash, refused, true, failed.Digest(refused.Source)},
+		{"none", failed.None, refused, true, ""},
+		{"a document without a source with hash", failed.Hash, none, false, ""},
+		{"a document without a source with none", failed.None, none, false, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			text := AppendLine(nil, &c.failure, c.content)
-			whole := c.content == Full || c.content == ""
+			text := failed.AppendLine(nil, &c.failure, c.content)
+			whole := c.content == failed.Full || c.content == ""
 			if leaks := bytes.Contains(text, []byte("secret")); leaks != (whole && c.failure.Source != nil) {
 				t.Errorf("the line is %s", text)
 			}
 			n := 0
-			for l, err := range Lines(bytes.NewReader(text), 1<<20) {
+			for l, err := range failed.Lines(bytes.NewReader(text), 1<<20) {
 				if n++; err != nil || l.Err != nil {
 					t.Fatal(err, l.Err)
 				}
@@ -48,7 +49,7 @@ func TestWhatALineHoldsOfADocument(t *testing.T) {
 					t.Errorf("%+v", got)
 				}
 			}
-			if n != 1 || !IsLine(text) {
+			if n != 1 || !failed.IsLine(text) {
 				t.Errorf("%d lines: %s", n, text)
 			}
 		})
@@ -56,8 +57,8 @@ func TestWhatALineHoldsOfADocument(t *testing.T) {
 }
 
 func TestARecordIsALineWithoutContent(t *testing.T) {
-	text := AppendRecord(nil, &doc.Failure{Index: "logs", ID: "1", Shard: 2, Ordinal: 7, Reason: "illegal_argument_exception", Status: 400}, "total_fields_limit")
-	for l, err := range Lines(bytes.NewReader(text), 1<<20) {
+	text := failed.AppendRecord(nil, &doc.Failure{Index: "logs", ID: "1", Shard: 2, Ordinal: 7, Reason: "illegal_argument_exception", Status: 400}, "total_fields_limit")
+	for l, err := range failed.Lines(bytes.NewReader(text), 1<<20) {
 		if err != nil || l.Err != nil || !l.Omitted() || l.Class().Name != "total_fields_limit" || l.Failure.Ordinal != 7 {
 			t.Errorf("%+v, %v", l, err)
 		}
@@ -70,17 +71,17 @@ func TestALineStatesTheRemedy(t *testing.T) {
 	for _, c := range []struct {
 		name, detail string
 		reason       doc.Reason
-		content      Content
+		content      failed.Content
 		want         string // "" for none
 	}{
-		{"a duplicate key", "failed to parse; caused by Duplicate field 'a'", "mapper_parsing_exception", Full, keepLast},
-		{"a duplicate key of OpenSearch 2", `failed to parse; caused by Duplicate Object property "a"`, "mapper_parsing_exception", Full, keepLast},
-		{"names of index and field", "failed to parse field [a] of type [byte]; caused by Value is out of range for a byte", "mapper_parsing_exception", Full, `PUT logs/_mapping {\"properties\":{\"a\"`},
-		{"an unknown message", "odd", "odd_exception", Full, ""},
-		{"without messages", "failed to parse; caused by Duplicate field 'a'", "mapper_parsing_exception", None, ""},
+		{"a duplicate key", "failed to parse; caused by Duplicate field 'a'", "mapper_parsing_exception", failed.Full, keepLast},
+		{"a duplicate key of OpenSearch 2", `failed to parse; caused by Duplicate Object property "a"`, "mapper_parsing_exception", failed.Full, keepLast},
+		{"names of index and field", "failed to parse field [a] of type [byte]; caused by Value is out of range for a byte", "mapper_parsing_exception", failed.Full, `PUT logs/_mapping {\"properties\":{\"a\"`},
+		{"an unknown message", "odd", "odd_exception", failed.Full, ""},
+		{"without messages", "failed to parse; caused by Duplicate field 'a'", "mapper_parsing_exception", failed.None, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			text := AppendLine(nil, &doc.Failure{Index: "logs", ID: "1", Reason: c.reason, Status: 400, Detail: c.detail}, c.content)
+			text := failed.AppendLine(nil, &doc.Failure{Index: "logs", ID: "1", Reason: c.reason, Status: 400, Detail: c.detail}, c.content)
 			if !bytes.Contains(text, []byte(c.want)) || (c.want == "") == bytes.Contains(text, []byte(`"remedy"`)) {
 				t.Errorf("%s", text)
 			}

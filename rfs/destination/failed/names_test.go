@@ -1,4 +1,4 @@
-package failed
+package failed_test
 
 import (
 	"errors"
@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/destination/failed"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
 func TestNames(t *testing.T) {
 	line := func(index, id, source string) string {
-		return string(AppendLine(nil, &doc.Failure{Index: index, ID: id, Source: []byte(source)}, Full))
+		return string(failed.AppendLine(nil, &doc.Failure{Index: index, ID: id, Source: []byte(source)}, failed.Full))
 	}
 	for _, c := range []struct {
 		name, text string
@@ -26,7 +27,7 @@ func TestNames(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got []string
-			err := Names(strings.NewReader(c.text), func(index, id string) error {
+			err := failed.Names(strings.NewReader(c.text), func(index, id string) error {
 				got = append(got, index+" "+id)
 				return nil
 			})

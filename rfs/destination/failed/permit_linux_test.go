@@ -1,4 +1,4 @@
-package failed
+package failed_test
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/destination/failed"
 )
 
 // TestOpen_RefusesADirectoryOfAnotherUser checks it as a user who is not root: root may write everywhere.
@@ -49,7 +50,7 @@ func TestOpen_RefusesADirectoryOfAnotherUser(t *testing.T) {
 		{"one of root", "/etc", fs.ErrPermission},
 		{"one that would be made in one of root", "/etc/rfsd/failed", fs.ErrPermission},
 	} {
-		if _, err := Open(c.dir, "w", Full); !errors.Is(err, c.err) || c.err != nil && !errors.Is(err, fault.ErrConfig) {
+		if _, err := failed.Open(c.dir, "w", failed.Full); !errors.Is(err, c.err) || c.err != nil && !errors.Is(err, fault.ErrConfig) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.err)
 		}
 	}

@@ -1,4 +1,4 @@
-package target
+package target_test
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/destination/target"
 )
 
 // BenchmarkSend sends bodies of 5 MB to a server on loopback that reads and drops them:
@@ -33,7 +34,7 @@ func BenchmarkSend(b *testing.B) {
 	defer s.Close()
 	for _, compress := range []bool{false, true} {
 		b.Run(map[bool]string{false: "plain", true: "as measured"}[compress], func(b *testing.B) {
-			c, err := New(b.Context(), Config{URL: s.URL, CompressRequests: compress})
+			c, err := target.New(b.Context(), target.Config{URL: s.URL, CompressRequests: compress})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package tuning
+package tuning_test
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/objects"
+	"github.com/rfsd/rfsd/rfs/destination/tuning"
 	"github.com/rfsd/rfsd/testing/boltstore"
 )
 
@@ -80,11 +81,11 @@ func (f *fakeTarget) Do(_ context.Context, method, path string, _ url.Values, bo
 	return 200, b, nil
 }
 
-func tuner(t *testing.T, f *fakeTarget) *Tuner {
+func tuner(t *testing.T, f *fakeTarget) *tuning.Tuner {
 	t.Helper()
 	store := boltstore.Open(t)
 	c := cms.New(cms.Config{Store: store, Creator: "t"})
-	return &Tuner{API: f, Records: session.TuningsOf(c), Mark: func(context.Context) (objects.Mark, error) { return ours, nil }, Log: slog.New(slog.DiscardHandler)}
+	return &tuning.Tuner{API: f, Records: session.TuningsOf(c), Mark: func(context.Context) (objects.Mark, error) { return ours, nil }, Log: slog.New(slog.DiscardHandler)}
 }
 
 func TestTunedSettingsComeBackAsTheyWereAndOnlyThose(t *testing.T) {
@@ -96,7 +97,7 @@ func TestTunedSettingsComeBackAsTheyWereAndOnlyThose(t *testing.T) {
 	}}
 	tn := tuner(t, f)
 	for range 2 { // a worker that comes back does it again: what was first recorded counts
-		if err := tn.Tune(t.Context(), []string{"a", "b", "c", "d"}, All); err != nil {
+		if err := tn.Tune(t.Context(), []string{"a", "b", "c", "d"}, tuning.All); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -138,7 +139,7 @@ func TestTuner_Remember(t *testing.T) {
 	for round := range 3 {
 		tn := tuner(t, f)
 		tn.Follows = true
-		if err := tn.Tune(t.Context(), all[:2], All); err != nil {
+		if err := tn.Tune(t.Context(), all[:2], tuning.All); err != nil {
 			t.Fatal(err)
 		}
 		f.fail = round % 2
@@ -180,10 +181,10 @@ func TestTuner_Remember(t *testing.T) {
 
 // TestTuner_AnIndexThatWasMadeAnew: its settings are recorded in place of the former index's, and get their values back.
 func TestTuner_AnIndexThatWasMadeAnew(t *testing.T) {
-	for name, change := range map[string]func(tn *Tuner) error{
-		"tuned":    func(tn *Tuner) error { return tn.Tune(t.Context(), []string{"a"}, All) },
-		"follows":  func(tn *Tuner) error { return tn.Remember(t.Context(), []string{"a"}) },
-		"hardened": func(tn *Tuner) error { return tn.Harden(t.Context(), []string{"a"}) },
+	for name, change := range map[string]func(tn *tuning.Tuner) error{
+		"tuned":    func(tn *tuning.Tuner) error { return tn.Tune(t.Context(), []string{"a"}, tuning.All) },
+		"follows":  func(tn *tuning.Tuner) error { return tn.Remember(t.Context(), []string{"a"}) },
+		"hardened": func(tn *tuning.Tuner) error { return tn.Harden(t.Context(), []string{"a"}) },
 	} {
 		for _, set := range []map[string]string{{"index.gc_deletes": "1441m"}, {"index.number_of_replicas": "0", "index.refresh_interval": "-1", "index.translog.durability": "ReQuest"}} {
 			own := map[string]string{"index.uuid": "new", "index.number_of_replicas": "3", "index.translog.durability": "async"}
@@ -241,7 +242,7 @@ func TestTuner_IndicesWithoutTheMarkStayAsTheyAre(t *testing.T) {
 		"a": {"index.uuid": "ua", "index.refresh_interval": "-1"}, "b": {"index.uuid": "ub", "index.refresh_interval": "-1"},
 	}}
 	tn := tuner(t, f)
-	if err := tn.Tune(t.Context(), []string{"a"}, All); err != nil || f.indices["a"]["index.number_of_replicas"] != "" {
+	if err := tn.Tune(t.Context(), []string{"a"}, tuning.All); err != nil || f.indices["a"]["index.number_of_replicas"] != "" {
 		t.Errorf("tuned: %v, %v", f.indices["a"], err)
 	}
 	words := "1s; and more"
@@ -287,9 +288,9 @@ func TestTuner_ALargerScopeLater(t *testing.T) {
 	f := &fakeTarget{indices: map[string]map[string]string{"a": {"index.uuid": "ua", "index.number_of_replicas": "2", "index.refresh_interval": "30s"}}}
 	tn := tuner(t, f)
 	for _, x := range []struct {
-		scope    Scope
+		scope    tuning.Scope
 		replicas string
-	}{{Refreshes, "2"}, {All, "0"}, {Refreshes, "0"}} {
+	}{{tuning.Refreshes, "2"}, {tuning.All, "0"}, {tuning.Refreshes, "0"}} {
 		if err := tn.Tune(t.Context(), []string{"a"}, x.scope); err != nil {
 			t.Fatal(err)
 		}
@@ -315,7 +316,7 @@ func TestAnAcknowledgementMeansThatDocumentsAreOnDisk(t *testing.T) {
 		"d": {"index.uuid": "ud", key: "request"},
 	}, theirs: map[string]bool{"c": true}}
 	tn := tuner(t, f)
-	if err := tn.Tune(t.Context(), []string{"a"}, Refreshes); err != nil {
+	if err := tn.Tune(t.Context(), []string{"a"}, tuning.Refreshes); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // each process does it
@@ -326,7 +327,7 @@ func TestAnAcknowledgementMeansThatDocumentsAreOnDisk(t *testing.T) {
 			t.Fatalf("a %v, c %v", a, c)
 		}
 	}
-	other := &Tuner{API: f, Records: tn.Records, Mark: tn.Mark, Log: tn.Log} // the process that hardened them has died
+	other := &tuning.Tuner{API: f, Records: tn.Records, Mark: tn.Mark, Log: tn.Log} // the process that hardened them has died
 	if _, err := other.Restore(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package doc
+package doc_test
 
 import (
 	"encoding/base64"
@@ -6,6 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/source/lucene"
 	"github.com/rfsd/rfsd/testing/fuzzing"
 )
@@ -16,7 +17,7 @@ func TestStoredIdsAreDecoded(t *testing.T) {
 		kind    lucene.IDKind
 		in      string
 		typ, id string
-		reason  Reason
+		reason  doc.Reason
 	}{
 		{name: "literal", kind: lucene.IDString, in: "a#b", id: "a#b"},
 		{name: "UTF-8", kind: lucene.IDBinary, in: "\xFFä/x", id: "ä/x"},
@@ -26,16 +27,16 @@ func TestStoredIdsAreDecoded(t *testing.T) {
 		{name: "base64, escaped", kind: lucene.IDBinary, in: "\xFD\xFE\x01", id: "_gE"},
 		{name: "uid", kind: lucene.IDUID, in: "t#a#b", typ: "t", id: "a#b"},
 		{name: "uid of _doc", kind: lucene.IDUID, in: "_doc#1", id: "1"},
-		{name: "none", kind: lucene.IDNone, reason: NoID},
-		{name: "empty binary", kind: lucene.IDBinary, reason: BadID},
-		{name: "empty after decoding", kind: lucene.IDBinary, in: "\xFE", reason: BadID},
-		{name: "digit above nine", kind: lucene.IDBinary, in: "\xFE\x1A", reason: BadID},
-		{name: "odd end in the middle", kind: lucene.IDBinary, in: "\xFE\x1F\x11", reason: BadID},
-		{name: "not UTF-8", kind: lucene.IDBinary, in: "\xFF\xFF", reason: BadID},
-		{name: "uid without a hash", kind: lucene.IDUID, in: "x", reason: BadID},
-		{name: "uid without an id", kind: lucene.IDUID, in: "x#", reason: BadID},
+		{name: "none", kind: lucene.IDNone, reason: doc.NoID},
+		{name: "empty binary", kind: lucene.IDBinary, reason: doc.BadID},
+		{name: "empty after decoding", kind: lucene.IDBinary, in: "\xFE", reason: doc.BadID},
+		{name: "digit above nine", kind: lucene.IDBinary, in: "\xFE\x1A", reason: doc.BadID},
+		{name: "odd end in the middle", kind: lucene.IDBinary, in: "\xFE\x1F\x11", reason: doc.BadID},
+		{name: "not UTF-8", kind: lucene.IDBinary, in: "\xFF\xFF", reason: doc.BadID},
+		{name: "uid without a hash", kind: lucene.IDUID, in: "x", reason: doc.BadID},
+		{name: "uid without an id", kind: lucene.IDUID, in: "x#", reason: doc.BadID},
 	} {
-		d, fail := NewDecoder("i", 3).Decode(&lucene.Record{Ordinal: 9, IDKind: c.kind, ID: []byte(c.in), HasSource: true, Source: []byte(`{}`)})
+		d, fail := doc.NewDecoder("i", 3).Decode(&lucene.Record{Ordinal: 9, IDKind: c.kind, ID: []byte(c.in), HasSource: true, Source: []byte(`{}`)})
 		if c.reason != "" {
 			if fail == nil || fail.Reason != c.reason || fail.Ordinal != 9 || fail.Shard != 3 || fail.Index != "i" || string(fail.Source) != "{}" {
 				t.Errorf("%s: failure %+v, want %s", c.name, fail, c.reason)
@@ -65,10 +66,10 @@ func TestIdsOfTimeSeriesAreComputedAsTheClusterDoes(t *testing.T) {
 		{name: "no hash", tsid: "\x01", detail: "_ts_routing_hash"},
 	} {
 		rec := &lucene.Record{IDKind: lucene.IDSeries, ID: []byte(c.tsid), Timestamp: c.time, RoutingHash: []byte(c.hash), HasSource: true, Source: []byte(`{}`)}
-		d, fail := NewDecoder("i", 0).Decode(rec)
+		d, fail := doc.NewDecoder("i", 0).Decode(rec)
 		switch {
 		case c.detail != "":
-			if fail == nil || fail.Reason != BadID || !strings.Contains(fail.Detail, c.detail) {
+			if fail == nil || fail.Reason != doc.BadID || !strings.Contains(fail.Detail, c.detail) {
 				t.Errorf("%s: %q, failure %+v, want %q", c.name, d.ID, fail, c.detail)
 			}
 		case fail != nil || string(d.ID) != c.id:
@@ -86,7 +87,7 @@ func FuzzBinaryIDIsTextOrRefused(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		defer fuzzing.Bounded(t, len(b))()
-		id, err := AppendBinaryID(nil, b)
+		id, err := doc.AppendBinaryID(nil, b)
 		if err == nil && !utf8.Valid(id) {
 			t.Fatalf("%x became %q", b, id)
 		}
@@ -109,7 +110,7 @@ func TestRoutingComesFromTheParentWhenNoneIsStored(t *testing.T) {
 		if c.parent != "" {
 			rec.Parent = []byte(c.parent)
 		}
-		if d, fail := NewDecoder("i", 0).Decode(rec); fail != nil || string(d.Routing) != c.want {
+		if d, fail := doc.NewDecoder("i", 0).Decode(rec); fail != nil || string(d.Routing) != c.want {
 			t.Errorf("%+v: %q, %v", c, d.Routing, fail)
 		}
 	}
@@ -119,18 +120,18 @@ func TestSourceWinsAndRecoveryStandsIn(t *testing.T) {
 	for _, c := range []struct {
 		rec    lucene.Record
 		want   string
-		reason Reason
+		reason doc.Reason
 	}{
 		{lucene.Record{HasSource: true, Source: []byte("{\"s\":1}"), HasRecovery: true, RecoverySource: []byte("{}")}, `{"s":1}`, ""},
 		{lucene.Record{HasRecovery: true, RecoverySource: []byte("{\"r\":1}\n")}, `{"r":1}`, ""},
-		{lucene.Record{}, "", NoSource},
-		{lucene.Record{SyntheticParts: true}, "", NoSource},
-		{lucene.Record{HasSource: true}, "", BadSource},
-		{lucene.Record{HasSource: true, Source: []byte("{\"a\":\"x\ny\"}")}, "", LineBreak},
-		{lucene.Record{HasSource: true, Source: []byte("some reason")}, "", BadSource},
+		{lucene.Record{}, "", doc.NoSource},
+		{lucene.Record{SyntheticParts: true}, "", doc.NoSource},
+		{lucene.Record{HasSource: true}, "", doc.BadSource},
+		{lucene.Record{HasSource: true, Source: []byte("{\"a\":\"x\ny\"}")}, "", doc.LineBreak},
+		{lucene.Record{HasSource: true, Source: []byte("some reason")}, "", doc.BadSource},
 	} {
 		c.rec.IDKind, c.rec.ID = lucene.IDString, []byte("1")
-		d, fail := NewDecoder("i", 0).Decode(&c.rec)
+		d, fail := doc.NewDecoder("i", 0).Decode(&c.rec)
 		switch {
 		case c.reason == "" && (fail != nil || string(d.Source) != c.want):
 			t.Errorf("%+v: %q, %v", c.rec, d.Source, fail)
@@ -141,7 +142,7 @@ func TestSourceWinsAndRecoveryStandsIn(t *testing.T) {
 }
 
 func TestMappingTypeIsUsedWhenNoneIsStored(t *testing.T) {
-	d := NewDecoder("i", 0)
+	d := doc.NewDecoder("i", 0)
 	rec := &lucene.Record{IDKind: lucene.IDBinary, ID: []byte("foo")}
 	for set, want := range map[string]string{"log": "log", "_doc": "", "": ""} {
 		d.SetType(set)
@@ -152,7 +153,7 @@ func TestMappingTypeIsUsedWhenNoneIsStored(t *testing.T) {
 }
 
 func TestDecodingAllocatesNothing(t *testing.T) {
-	d := NewDecoder("i", 0)
+	d := doc.NewDecoder("i", 0)
 	rec := &lucene.Record{IDKind: lucene.IDBinary, ID: []byte("\xFE\x12\x34"), Routing: []byte("r"),
 		HasSource: true, Source: []byte("{\"message\":\"" + strings.Repeat("x", 300) + "\"\n}")}
 	if n := testing.AllocsPerRun(100, func() {
@@ -170,21 +171,21 @@ func TestDecoderPicksTheSource(t *testing.T) {
 		source, original string
 		originals        bool
 		want             string
-		lacking          Lacking
+		lacking          doc.Lacking
 		reduced          bool
 	}{
-		{"the stored source by default", `{"a":1}`, `{"a":1,"b":2}`, false, `{"a":1}`, Lacking{}, false},
-		{"the original on request", `{"a":1}`, `{"a":1,"b":2}`, true, `{"a":1,"b":2}`, Lacking{Source: true}, false},
-		{"the stored source where a merge removed the original", `{"a":1}`, "", true, `{"a":1}`, Lacking{Source: true}, true},
-		{"the original where nothing else is stored", "", `{"a":1}`, false, `{"a":1}`, Lacking{Source: true}, false},
-		{"a filtered source is reduced", `{"a":1}`, `{"a":1,"b":2}`, false, `{"a":1}`, Lacking{Source: true}, true},
-		{"a filtered source that equals the original is not", `{"a":1}`, `{"a":1}`, false, `{"a":1}`, Lacking{Source: true}, false},
-		{"a filtered original is reduced", `{"a":1}`, `{"a":1,"b":2}`, true, `{"a":1,"b":2}`, Lacking{Source: true, Original: true}, true},
-		{"equal to a filtered original is reduced", `{"a":1}`, `{"a":1}`, false, `{"a":1}`, Lacking{Source: true, Original: true}, true},
-		{"a filtered original alone", "", `{"a":1}`, false, `{"a":1}`, Lacking{Original: true}, true},
+		{"the stored source by default", `{"a":1}`, `{"a":1,"b":2}`, false, `{"a":1}`, doc.Lacking{}, false},
+		{"the original on request", `{"a":1}`, `{"a":1,"b":2}`, true, `{"a":1,"b":2}`, doc.Lacking{Source: true}, false},
+		{"the stored source where a merge removed the original", `{"a":1}`, "", true, `{"a":1}`, doc.Lacking{Source: true}, true},
+		{"the original where nothing else is stored", "", `{"a":1}`, false, `{"a":1}`, doc.Lacking{Source: true}, false},
+		{"a filtered source is reduced", `{"a":1}`, `{"a":1,"b":2}`, false, `{"a":1}`, doc.Lacking{Source: true}, true},
+		{"a filtered source that equals the original is not", `{"a":1}`, `{"a":1}`, false, `{"a":1}`, doc.Lacking{Source: true}, false},
+		{"a filtered original is reduced", `{"a":1}`, `{"a":1,"b":2}`, true, `{"a":1,"b":2}`, doc.Lacking{Source: true, Original: true}, true},
+		{"equal to a filtered original is reduced", `{"a":1}`, `{"a":1}`, false, `{"a":1}`, doc.Lacking{Source: true, Original: true}, true},
+		{"a filtered original alone", "", `{"a":1}`, false, `{"a":1}`, doc.Lacking{Original: true}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := NewDecoder("i", 0)
+			d := doc.NewDecoder("i", 0)
 			d.SendOriginals(c.originals)
 			d.SetLacking(c.lacking)
 			got, failure := d.Decode(&lucene.Record{
@@ -215,7 +216,7 @@ func TestASourceThatWasNotReadIsTooLarge(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.rec.IDKind, c.rec.ID = lucene.IDString, []byte("1")
-			d := NewDecoder("i", 0)
+			d := doc.NewDecoder("i", 0)
 			d.SendOriginals(c.originals)
 			got, failure := d.Decode(&c.rec)
 			if c.want != "" {
@@ -224,7 +225,7 @@ func TestASourceThatWasNotReadIsTooLarge(t *testing.T) {
 				}
 				return
 			}
-			if failure == nil || failure.Reason != TooLarge || failure.ID != "1" || !strings.Contains(failure.Detail, "200 bytes") {
+			if failure == nil || failure.Reason != doc.TooLarge || failure.ID != "1" || !strings.Contains(failure.Detail, "200 bytes") {
 				t.Errorf("%+v", failure)
 			}
 		})
@@ -234,7 +235,7 @@ func TestASourceThatWasNotReadIsTooLarge(t *testing.T) {
 // TestASourceInOneLineIsNotCopied, nor does what follows write into it.
 func TestASourceInOneLineIsNotCopied(t *testing.T) {
 	stored := []byte(`  {"a":1}`)
-	d := NewDecoder("i", 0)
+	d := doc.NewDecoder("i", 0)
 	rec := &lucene.Record{IDKind: lucene.IDString, ID: []byte("1"), HasSource: true, Source: stored}
 	got, failure := d.Decode(rec)
 	if failure != nil || &got.Source[0] != &stored[0] {
@@ -255,7 +256,7 @@ func TestConverted(t *testing.T) {
 		"plain": {`{"a":1}`, 0, true}, "two chunks of LZF": {"ZV\x00\x00\x03abcZV\x01\x00\x01\xff\x00x", 3 + 0xff00, true}, "damaged LZF": {"ZV\x01\x00\x01", 0, false},
 		"two lines": {"{\n}", 3, true}, "UTF-16": {"\x00{\x00}", 8, true}, "SMILE": {":)\n\x00\xfa\xfb", 6, false}, "YAML": {"a: 1", 4, false},
 	} {
-		if got, exact := Converted([]byte(c.source)); got != c.want || exact != c.exact {
+		if got, exact := doc.Converted([]byte(c.source)); got != c.want || exact != c.exact {
 			t.Errorf("%s: %d, %t, want %d, %t", name, got, exact, c.want, c.exact)
 		}
 	}
@@ -281,13 +282,13 @@ func TestWhatASourceBecomesIsBounded(t *testing.T) {
 		{"LZF", "ZV\x01\x00\x01\xff\x00x", 0xfeff, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := NewDecoder("i", 0)
+			d := doc.NewDecoder("i", 0)
 			d.SetMaxSource(c.most)
 			_, failure := d.Decode(&lucene.Record{IDKind: lucene.IDString, ID: []byte("1"), HasSource: true, Source: []byte(c.source)})
 			if d.Outgrew() != c.long || (failure != nil) != c.long {
 				t.Fatalf("outgrew %t: %+v", d.Outgrew(), failure)
 			}
-			if c.long && (failure.Reason != TooLarge || failure.Source != nil) {
+			if c.long && (failure.Reason != doc.TooLarge || failure.Source != nil) {
 				t.Errorf("%+v", failure)
 			}
 		})

@@ -1,4 +1,4 @@
-package creation
+package creation_test
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/testing/creationtest"
 )
@@ -30,7 +31,7 @@ func TestAliasesWaitOnlyOnIndicesThatThisSessionCreated(t *testing.T) {
 		x := twoTypes(plan.Naming{Types: []string{"post"}}).Indices[0]
 		x.Source.Aliases = json.RawMessage(c.aliases)
 		x.Entry.Ours = []string{"blog"}
-		tries := &Indices{Cluster: on, Version: creationtest.OpenSearch2, Overrides: metadata.Overrides{Aliases: c.when}, Log: slog.New(slog.DiscardHandler)}
+		tries := &creation.Indices{Cluster: on, Version: creationtest.OpenSearch2, Overrides: metadata.Overrides{Aliases: c.when}, Log: slog.New(slog.DiscardHandler)}
 		for range 2 { // again, as after a death before the entry was completed
 			made, err := tries.Make(t.Context(), x)
 			if err != nil {

@@ -1,4 +1,4 @@
-package creation
+package creation_test
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 	"github.com/rfsd/rfsd/testing/creationtest"
@@ -19,7 +20,7 @@ import (
 
 // prepare checks a plan and creates all its indices.
 func prepare(ctx context.Context, on *creationtest.Indices, v target.Version, plan *plan.Plan, log *slog.Logger) error {
-	c := &Indices{Cluster: on, Version: v, Log: log}
+	c := &creation.Indices{Cluster: on, Version: v, Log: log}
 	if err := c.Check(ctx, plan, nil); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package creation
+package creation_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
@@ -72,8 +73,8 @@ func TestTheTargetIsNotTheSource(t *testing.T) {
 							p.Indices[i].Entry.Naming.Index = "new-" + p.Indices[i].Entry.Naming.Index
 						}
 					}
-					warning, err := CheckSource(t.Context(), &p, c.cluster, c.indices, c.allowed)
-					if errors.Is(err, ErrSourceIsTarget) != c.refused || err != nil && !c.refused {
+					warning, err := creation.CheckSource(t.Context(), &p, c.cluster, c.indices, c.allowed)
+					if errors.Is(err, creation.ErrSourceIsTarget) != c.refused || err != nil && !c.refused {
 						t.Errorf("%v", err)
 					}
 					if c.refused && (!errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), own.Name) || !strings.Contains(err.Error(), "--allow-source-as-target")) {

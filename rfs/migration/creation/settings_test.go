@@ -1,4 +1,4 @@
-package creation
+package creation_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
@@ -56,7 +57,7 @@ func TestIndices_ChangeSettings(t *testing.T) {
 				return &snapshot.Index{Settings: all}
 			}
 			var sent []string
-			x := &Indices{Requester: settled{c.is, c.status, &sent}, Version: target.Version{Major: 2, Minor: 19}, Log: slog.New(slog.DiscardHandler)}
+			x := &creation.Indices{Requester: settled{c.is, c.status, &sent}, Version: target.Version{Major: 2, Minor: 19}, Log: slog.New(slog.DiscardHandler)}
 			entry := plan.Entry{Naming: plan.Naming{Index: "logs"}}
 			left, err := x.ChangeSettings(t.Context(), plan.Index{Name: "logs", Source: source(c.now), Entry: entry}, source(c.was), []string{"logs"})
 			if err != nil {

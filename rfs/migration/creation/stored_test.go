@@ -1,4 +1,4 @@
-package creation
+package creation_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/target"
+	"github.com/rfsd/rfsd/rfs/migration/creation"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
@@ -28,7 +29,7 @@ func (e emptyTarget) Do(_ context.Context, method, path string, _ url.Values, bo
 }
 
 // ofSnapshot returns the plan of a snapshot in a directory, and what migrates the wanted parts of its cluster's state to a target.
-func ofSnapshot(t *testing.T, dir, name string, on emptyTarget, wanted metadata.Selection) (*plan.Plan, *Globals) {
+func ofSnapshot(t *testing.T, dir, name string, on emptyTarget, wanted metadata.Selection) (*plan.Plan, *creation.Globals) {
 	t.Helper()
 	blobs, err := repo.NewDir(dir)
 	if err != nil {
@@ -38,7 +39,7 @@ func ofSnapshot(t *testing.T, dir, name string, on emptyTarget, wanted metadata.
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p, &Globals{
+	return p, &creation.Globals{
 		Cluster: on, Version: target.Version{Distribution: "opensearch", Number: "2.19.4", Major: 2, Minor: 19},
 		Wanted: wanted, Log: slog.New(slog.DiscardHandler),
 	}
@@ -109,7 +110,7 @@ func TestGlobals_PoliciesOfOpenSearchAreMigrated(t *testing.T) {
 
 	globals.Wanted.Policies = false
 	done, err = globals.Migrate(t.Context(), plan, nil)
-	if err != nil || len(done.Created) > 0 || !slices.ContainsFunc(done.LeftOut, func(l GlobalLeftOut) bool {
+	if err != nil || len(done.Created) > 0 || !slices.ContainsFunc(done.LeftOut, func(l creation.GlobalLeftOut) bool {
 		return l.Name == "index .opendistro-ism-config" && strings.Contains(l.Reason, "--include policies")
 	}) {
 		t.Errorf("not asked for: %+v, %v", done, err)

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"context"
@@ -10,13 +10,14 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/throttle"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 )
 
 func TestLimited(t *testing.T) {
 	body := make([]byte, 1000)
 	t.Run("all items together keep to the rate", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			d := Limited(ToNowhere(), throttle.New(500).Take)
+			d := engine.Limited(engine.ToNowhere(), throttle.New(500).Take)
 			begin := time.Now()
 			for shard := range 4 {
 				out, err := d.Open(t.Context(), cms.ItemID{Index: "i", Shard: shard}, func() error { return nil })
@@ -41,7 +42,7 @@ func TestLimited(t *testing.T) {
 	t.Run("a lease that ended during the wait sends nothing", func(t *testing.T) {
 		over := errors.New("over")
 		sent := false
-		out, err := Limited(probe{&sent}, func(context.Context, int) error { return nil }).Open(t.Context(), cms.ItemID{}, func() error { return over })
+		out, err := engine.Limited(probe{&sent}, func(context.Context, int) error { return nil }).Open(t.Context(), cms.ItemID{}, func() error { return over })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,10 +55,10 @@ func TestLimited(t *testing.T) {
 // probe notes whether a body arrived.
 type probe struct{ sent *bool }
 
-func (p probe) Open(context.Context, cms.ItemID, func() error) (Output, error) { return p, nil }
-func (probe) Durable() bool                                                    { return true }
-func (probe) Commit(context.Context) error                                     { return nil }
-func (probe) Abort() error                                                     { return nil }
+func (p probe) Open(context.Context, cms.ItemID, func() error) (engine.Output, error) { return p, nil }
+func (probe) Durable() bool                                                           { return true }
+func (probe) Commit(context.Context) error                                            { return nil }
+func (probe) Abort() error                                                            { return nil }
 
 func (p probe) Send(context.Context, []byte, int) (bulk.Result, error) {
 	*p.sent = true

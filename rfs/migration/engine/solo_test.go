@@ -1,6 +1,10 @@
-package engine
+package engine_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/rfsd/rfsd/rfs/migration/engine"
+)
 
 func TestSoloLetsOneLeaseAlone(t *testing.T) {
 	type step struct {
@@ -19,7 +23,7 @@ func TestSoloLetsOneLeaseAlone(t *testing.T) {
 		{"and another one alone", []step{{true, true, 1}, {true, true, 0}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := &Solo{}
+			s := &engine.Solo{}
 			for n, x := range c.steps {
 				if got := s.Enter(x.alone); got != x.enters {
 					t.Fatalf("step %d: entered %v", n, got)
@@ -30,7 +34,7 @@ func TestSoloLetsOneLeaseAlone(t *testing.T) {
 			}
 		})
 	}
-	var none *Solo
+	var none *engine.Solo
 	if !none.Enter(true) || !none.Enter(false) {
 		t.Error("a process with one lease at a time has none to wait for")
 	}

@@ -1,4 +1,4 @@
-package phase
+package phase_test
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 )
 
 const (
@@ -38,23 +39,23 @@ var recordContents = map[string]string{
 func phaseTable() string {
 	var b strings.Builder
 	b.WriteString("\n| phase | record | state | what a worker does | what follows | when tried again |\n|---|---|---|---|---|---|\n")
-	fmt.Fprintf(&b, "| %s | `meta` | | start the session or join it; other settings than those at its start are refused | 1 | |\n", Start)
-	for _, r := range Machine() {
+	fmt.Fprintf(&b, "| %s | `meta` | | start the session or join it; other settings than those at its start are refused | 1 | |\n", phase.Start)
+	for _, r := range phase.Machine() {
 		fmt.Fprintf(&b, "| %s %s | `phase:%s` | %s | %s | %s | %s |\n", r.Number, r.Phase, r.Record, stateOf(r.State), r.Does,
 			strings.Join(r.Next, ", "), strings.Join(r.Again, ", "))
 	}
 	b.WriteString("\n```mermaid\nstateDiagram-v2\n    [*] --> snapshot_none: container start\n")
 	first := map[string]string{} // number of a phase → its first state
-	for _, r := range Machine() {
+	for _, r := range phase.Machine() {
 		if _, ok := first[r.Number]; !ok {
 			first[r.Number] = node(r.Record, r.State)
 		}
 	}
-	for _, r := range Machine() {
+	for _, r := range phase.Machine() {
 		for _, next := range r.Next {
 			to := node(r.Record, next)
 			switch {
-			case next == End:
+			case next == phase.End:
 				to = "[*]"
 			case first[next] != "":
 				to = first[next]
@@ -68,7 +69,7 @@ func phaseTable() string {
 	b.WriteString("```\n\n| record | `state` | `expire`, `attempts` | content |\n|---|---|---|---|\n")
 	for _, name := range session.PhaseNames() {
 		var states []string
-		for _, r := range Machine() {
+		for _, r := range phase.Machine() {
 			if r.Record == name && r.State != "" {
 				states = append(states, r.State)
 			}
@@ -111,9 +112,9 @@ func TestPhasesDocumentShowsTheTable(t *testing.T) {
 
 // TestEveryStateIsReachedAndLeadsToTheEnd walks the table.
 func TestEveryStateIsReachedAndLeadsToTheEnd(t *testing.T) {
-	rows := Machine()
+	rows := phase.Machine()
 	at := func(record, state string) int {
-		return slices.IndexFunc(rows, func(r Row) bool { return r.Record == record && r.State == state })
+		return slices.IndexFunc(rows, func(r phase.Row) bool { return r.Record == record && r.State == state })
 	}
 	reached, ends := map[int]bool{}, false
 	next := []int{0}
@@ -127,10 +128,10 @@ func TestEveryStateIsReachedAndLeadsToTheEnd(t *testing.T) {
 		for _, to := range rows[i].Next {
 			j := at(rows[i].Record, to)
 			if j < 0 {
-				j = slices.IndexFunc(rows, func(r Row) bool { return r.Number == to })
+				j = slices.IndexFunc(rows, func(r phase.Row) bool { return r.Number == to })
 			}
 			switch {
-			case to == End:
+			case to == phase.End:
 				ends = true
 			case j < 0:
 				t.Errorf("%s in %s is followed by %q, which is not a line", rows[i].Record, stateOf(rows[i].State), to)
@@ -153,14 +154,14 @@ func TestEveryStateIsReachedAndLeadsToTheEnd(t *testing.T) {
 }
 
 func TestParsePhases(t *testing.T) {
-	for in, want := range map[string]Phases{
-		"": nil, "indices": {PhaseIndices}, " documents , snapshot,": {PhaseDocuments, PhaseSnapshot}, "snapshot,metadata,indices,documents": {PhaseSnapshot, PhaseMetadata, PhaseIndices, PhaseDocuments},
+	for in, want := range map[string]phase.Phases{
+		"": nil, "indices": {phase.PhaseIndices}, " documents , snapshot,": {phase.PhaseDocuments, phase.PhaseSnapshot}, "snapshot,metadata,indices,documents": {phase.PhaseSnapshot, phase.PhaseMetadata, phase.PhaseIndices, phase.PhaseDocuments},
 	} {
-		if got, err := ParsePhases(in); !slices.Equal(got, want) || err != nil {
+		if got, err := phase.ParsePhases(in); !slices.Equal(got, want) || err != nil {
 			t.Errorf("%q: %q, %v", in, got, err)
 		}
 	}
-	if _, err := ParsePhases("documents,index"); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), `"index"`) {
+	if _, err := phase.ParsePhases("documents,index"); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), `"index"`) {
 		t.Errorf("%v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package phase
+package phase_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/source/repo"
@@ -45,15 +46,15 @@ func TestSetupOfDocumentsFails(t *testing.T) {
 			req := plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto}
 			log := slog.New(slog.DiscardHandler)
 			fails := true
-			s := &Session{
-				Coordinator: coordinator, Holder: "worker", Settings: req.Settings(""), Log: log, Phases: Phases{PhaseDocuments},
-				Source: Source{Plan: func(ctx context.Context, _ string) (*plan.Plan, error) {
+			s := &phase.Session{
+				Coordinator: coordinator, Holder: "worker", Settings: req.Settings(""), Log: log, Phases: phase.Phases{phase.PhaseDocuments},
+				Source: phase.Source{Plan: func(ctx context.Context, _ string) (*plan.Plan, error) {
 					if fails {
 						return nil, c.err
 					}
 					return plan.New(ctx, blobs, req)
 				}},
-				Transfer: Transfer{Shards: shards.Reader{Repo: blobs}, Runner: &engine.Runner{Destination: engine.ToNowhere(), Failed: migrationtest.NoFailures{}, Meter: engine.NewMeter(), Clock: timing.SystemClock(), Log: log}},
+				Transfer: phase.Transfer{Shards: shards.Reader{Repo: blobs}, Runner: &engine.Runner{Destination: engine.ToNowhere(), Failed: migrationtest.NoFailures{}, Meter: engine.NewMeter(), Clock: timing.SystemClock(), Log: log}},
 			}
 			for range c.attempts {
 				if _, _, err := s.RunOne(t.Context(), nil); !errors.Is(err, c.err) {
@@ -61,7 +62,7 @@ func TestSetupOfDocumentsFails(t *testing.T) {
 				}
 			}
 			_, _, err = s.RunOne(t.Context(), nil)
-			var failed *PhaseFailed
+			var failed *phase.PhaseFailed
 			if got := errors.As(err, &failed); got != c.failed || got && !strings.Contains(failed.Reason, c.err.Error()) {
 				t.Fatalf("%v", err)
 			}

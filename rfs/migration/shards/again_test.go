@@ -1,4 +1,4 @@
-package shards
+package shards_test
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/operation/redrive"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
@@ -39,13 +40,13 @@ func TestDocumentsAreReadAgainAsTheyWereSent(t *testing.T) {
 			var (
 				wanted []redrive.Document
 				want   []string
-				a      = &Again{Repo: blobs}
+				a      = &shards.Again{Repo: blobs}
 				all    = 0
 			)
 			for _, x := range plan.Indices {
 				a.Entries = append(a.Entries, x.Entry)
 				for shard := range x.Entry.Shards {
-					err := Read(t.Context(), blobs, x.Entry, shard, nil, Documents{
+					err := shards.Read(t.Context(), blobs, x.Entry, shard, nil, shards.Documents{
 						Send: func(d *doc.Document) error {
 							if all++; all%3 == 0 {
 								wanted = append(wanted, redrive.Document{Index: string(bytes.Clone(d.Index)), ID: string(d.ID), Shard: shard, Ordinal: d.Ordinal})
@@ -119,7 +120,7 @@ func TestAgain_AForgedEntryReadsNothing(t *testing.T) {
 		if forge(&e); name != "more shards" {
 			e.Locator.MetaSum, e.Locator.ShardSums = "", nil
 		}
-		a := &Again{Repo: blobs, Entries: []plan.Entry{e}}
+		a := &shards.Again{Repo: blobs, Entries: []plan.Entry{e}}
 		n := 0
 		err := a.Read(t.Context(), []redrive.Document{{Index: e.Naming.Index, ID: "1"}}, func(int, *doc.Document) error { n++; return nil })
 		if err == nil || n > 0 {

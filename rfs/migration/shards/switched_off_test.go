@@ -1,4 +1,4 @@
-package shards
+package shards_test
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
@@ -45,7 +46,7 @@ func tryArrivals(t *testing.T, dir string, req plan.Request) (sent map[string]ar
 	sent = map[string]arrival{}
 	for _, x := range plan.Indices {
 		for shard := range x.Entry.Shards {
-			err := Read(t.Context(), r, x.Entry, shard, nil, Documents{
+			err := shards.Read(t.Context(), r, x.Entry, shard, nil, shards.Documents{
 				Send: func(d *doc.Document) error {
 					sent[x.Name+"/"+string(d.ID)] = arrival{string(d.Source), d.Rebuilt, d.Reduced}
 					return nil

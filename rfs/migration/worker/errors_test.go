@@ -1,4 +1,4 @@
-package worker
+package worker_test
 
 import (
 	"context"
@@ -25,6 +25,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/migration/summary"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 	"github.com/rfsd/rfsd/testing/migrationtest"
@@ -53,9 +54,9 @@ type world struct {
 	wrap  func(engine.Destination) engine.Destination // nil: the destination as it is
 	dead  []string                                    // holders that the next process knows to be dead
 	freed func() error
-	plan  func(*plan.Plan)   // changes what was planned; nil: nothing does
-	asked func(index string) // is called when a target index is asked for; nil: nothing
-	with  func(m *Migration) // changes the process before it runs; nil: nothing does
+	plan  func(*plan.Plan)          // changes what was planned; nil: nothing does
+	asked func(index string)        // is called when a target index is asked for; nil: nothing
+	with  func(m *worker.Migration) // changes the process before it runs; nil: nothing does
 }
 
 // multiply makes n of each index of a plan, under names of their own.
@@ -96,7 +97,7 @@ func (w *world) run(t *testing.T, n int, l *migrationtest.Life) (*summary.Summar
 	if w.wrap != nil {
 		to = w.wrap(to)
 	}
-	m := &Migration{Slots: 1, Unavailable: time.Minute, Dead: w.dead, Freed: w.freed, Session: &phase.Session{
+	m := &worker.Migration{Slots: 1, Unavailable: time.Minute, Dead: w.dead, Freed: w.freed, Session: &phase.Session{
 		Coordinator: c, Holder: fmt.Sprint("process", n), Settings: w.req.Settings(""), Log: log, Phases: phase.Phases{phase.PhaseMetadata, phase.PhaseIndices, phase.PhaseDocuments},
 		Source: phase.Source{Request: &w.req, Plan: func(ctx context.Context, _ string) (*plan.Plan, error) {
 			var p *plan.Plan

@@ -1,4 +1,4 @@
-package worker
+package worker_test
 
 import (
 	"context"
@@ -21,6 +21,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/migration/summary"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 	"github.com/rfsd/rfsd/testing/migrationtest"
@@ -64,7 +65,7 @@ func runFrom(ctx context.Context, t *testing.T, blobs snapshot.Repository, kept 
 		t.Fatal(err)
 	}
 	defer recorder.Close()
-	m := &Migration{
+	m := &worker.Migration{
 		Slots: 2, Unavailable: time.Minute,
 		Session: &phase.Session{
 			Coordinator: coordinator, Holder: fmt.Sprintf("test_%d", rand.Int()), Settings: req.Settings(""), Log: slog.New(slog.DiscardHandler), Phases: phase.Phases{phase.PhaseDocuments},

@@ -1,4 +1,4 @@
-package worker
+package worker_test
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
 )
 
 func TestWantedIndicesComeFirst(t *testing.T) {
@@ -22,7 +23,7 @@ func TestWantedIndicesComeFirst(t *testing.T) {
 		{"a pattern may hold an equals sign", nil, []string{"regex:a=b|users=3"}, []string{"users", "logs-1", "orders", "old", "logs-2"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			order, err := IndexPriority(c.first, c.priorities)
+			order, err := worker.IndexPriority(c.first, c.priorities)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -48,14 +49,14 @@ func TestWantedIndicesComeFirst(t *testing.T) {
 
 func TestAnOrderThatMeansNothingIsRefused(t *testing.T) {
 	for _, p := range []string{"users", "=1", "users=high", "users=1000001", "regex:(=1"} {
-		if _, err := IndexPriority(nil, []string{p}); !errors.Is(err, fault.ErrConfig) {
+		if _, err := worker.IndexPriority(nil, []string{p}); !errors.Is(err, fault.ErrConfig) {
 			t.Errorf("%q: %v", p, err)
 		}
 	}
-	if _, err := IndexPriority([]string{"regex:("}, nil); !errors.Is(err, fault.ErrConfig) {
+	if _, err := worker.IndexPriority([]string{"regex:("}, nil); !errors.Is(err, fault.ErrConfig) {
 		t.Error(err)
 	}
-	if order, err := IndexPriority(nil, nil); order != nil || err != nil {
+	if order, err := worker.IndexPriority(nil, nil); order != nil || err != nil {
 		t.Errorf("%v", err)
 	}
 }

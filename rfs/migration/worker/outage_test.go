@@ -1,4 +1,4 @@
-package worker
+package worker_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/summary"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
@@ -89,7 +90,7 @@ func TestARunEndsWithWhatTheTargetRefuses(t *testing.T) {
 				if took < c.least || took > c.most {
 					t.Errorf("it took %v, want %v to %v", took, c.least, c.most)
 				}
-				var paused *PausedError
+				var paused *worker.PausedError
 				if errors.As(err, &paused) != c.paused || !errors.Is(err, c.fails) && !c.paused || err == nil != (c.words == "") || err != nil && !strings.Contains(err.Error(), c.words) {
 					t.Fatalf("%v", err)
 				}
@@ -151,7 +152,7 @@ func TestAnOutageAfterAWaitIsWaitedFor(t *testing.T) {
 func TestAnOutageEndsTheRunThoughSlotsHaveNoWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.with = func(m *Migration) { m.Slots = 8 }
+		w.with = func(m *worker.Migration) { m.Slots = 8 }
 		begin := time.Now()
 		w.wrap = func(d engine.Destination) engine.Destination {
 			return unready{d, func(cms.ItemID) error {
@@ -173,7 +174,7 @@ func TestAnOutageEndsTheRunThoughSlotsHaveNoWork(t *testing.T) {
 func TestAnOutageAtTheEndOfALongLeaseIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.with = func(m *Migration) { m.Unavailable = 20 * time.Second }
+		w.with = func(m *worker.Migration) { m.Unavailable = 20 * time.Second }
 		var opened atomic.Int64
 		w.wrap = func(d engine.Destination) engine.Destination {
 			return unready{d, func(cms.ItemID) error {
@@ -199,7 +200,7 @@ func TestPausedIndicesAreNamed(t *testing.T) {
 		{[]string{"a"}, "not complete: index a is paused: full; repair"},
 		{[]string{"a", "b"}, "not complete: 2 indices (a, b) are paused: full; repair"},
 	} {
-		if err := (&PausedError{Indices: c.names, Why: "full"}); !strings.HasPrefix(err.Error(), c.want) {
+		if err := (&worker.PausedError{Indices: c.names, Why: "full"}); !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%v", err)
 		}
 	}
@@ -229,7 +230,7 @@ func TestItemsOfPausedIndicesComeLast(t *testing.T) {
 				w.req.Sizes = false // a slot works on one item at a time
 				w.plan = func(p *plan.Plan) { multiply(p, 2) }
 				if c.died {
-					w.with = func(m *Migration) { m.Order = byIndex(-1) }
+					w.with = func(m *worker.Migration) { m.Order = byIndex(-1) }
 					dies(t, w)
 				}
 				var opened []string
@@ -241,10 +242,10 @@ func TestItemsOfPausedIndicesComeLast(t *testing.T) {
 						return nil
 					}}
 				}
-				w.with = func(m *Migration) { m.Order = byIndex(1) }
+				w.with = func(m *worker.Migration) { m.Order = byIndex(1) }
 				begin := time.Now()
 				sum, err := w.run(t, 2, &migrationtest.Life{})
-				var paused *PausedError
+				var paused *worker.PausedError
 				if !errors.As(err, &paused) || !slices.Equal(paused.Indices, []string{"stored0"}) {
 					t.Fatalf("%v", err)
 				}

@@ -1,4 +1,4 @@
-package worker
+package worker_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/testing/migrationtest"
 )
@@ -67,7 +68,7 @@ func TestMigration_OverloadedIndicesComeLast(t *testing.T) {
 		w.blobs, w.req.Sizes = blobs, false // small shards would be leased together
 		busy := &partlyBusy{until: time.Now().Add(5 * time.Minute)}
 		w.wrap = func(to engine.Destination) engine.Destination { busy.Destination = to; return busy }
-		w.with = func(m *Migration) {
+		w.with = func(m *worker.Migration) {
 			m.Slots, m.Runner.Bulk.Recovery = 2, &bulk.Recovery{}
 			m.Order = func(items []cms.Item) { // one other index, then the one that is refused
 				slices.SortStableFunc(items, func(a, b cms.Item) int { return wanted(a) - wanted(b) })

@@ -1,4 +1,4 @@
-package worker
+package worker_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
@@ -72,7 +73,7 @@ func TestSession_AttachesPoliciesWhenDocumentsAreThere(t *testing.T) {
 				w := newWorld(t)
 				p := &policies{life: &migrationtest.Life{}, attached: map[string]int{}}
 				c.with(w, p)
-				w.with = func(m *Migration) { m.Session.Policies = p }
+				w.with = func(m *worker.Migration) { m.Session.Policies = p }
 				for run := range 2 { // the second one changes nothing
 					sum, err := w.run(t, run+1, &migrationtest.Life{})
 					if err != nil {
@@ -107,7 +108,7 @@ func TestSession_PoliciesWaitForRedrivenDocuments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		p := &policies{life: &migrationtest.Life{}, attached: map[string]int{}}
-		w.with = func(m *Migration) {
+		w.with = func(m *worker.Migration) {
 			m.Session.Policies, m.Session.Transfer.Runner.Failed = p, migrationtest.DroppedFailures{}
 		}
 		w.wrap = func(d engine.Destination) engine.Destination { return refusing{d} }
@@ -155,7 +156,7 @@ func TestSession_PoliciesSurviveADeath(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				p := &policies{life: &migrationtest.Life{Dies: call, After: after}, attached: map[string]int{}}
-				w.with = func(m *Migration) { m.Session.Policies = p }
+				w.with = func(m *worker.Migration) { m.Session.Policies = p }
 				if _, err := w.run(t, 1, &migrationtest.Life{}); !errors.Is(err, migrationtest.ErrDead) {
 					t.Fatalf("call %d: %v", call, err)
 				}

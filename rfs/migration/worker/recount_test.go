@@ -1,4 +1,4 @@
-package worker
+package worker_test
 
 import (
 	"maps"
@@ -7,13 +7,14 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/summary"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
 // TestMigration_RepeatedRun: a run that finds everything done says so, and counts what the target holds now; any other does not say so.
 func TestMigration_RepeatedRun(t *testing.T) {
 	w := newWorld(t)
-	only := func(p ...string) func(*Migration) { return func(m *Migration) { m.Phases = p } }
+	only := func(p ...string) func(*worker.Migration) { return func(m *worker.Migration) { m.Phases = p } }
 	lost := func(sum *summary.Summary) (n int64) {
 		for _, x := range sum.Indices {
 			n += x.Lost()
@@ -22,7 +23,7 @@ func TestMigration_RepeatedRun(t *testing.T) {
 	}
 	for i, c := range []struct {
 		name       string
-		with       func(*Migration)
+		with       func(*worker.Migration)
 		before     func()
 		doneBefore bool
 		lost       int64

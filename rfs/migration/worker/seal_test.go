@@ -1,4 +1,4 @@
-package worker
+package worker_test
 
 import (
 	"context"
@@ -21,6 +21,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/testing/boltstore"
@@ -73,7 +74,7 @@ func TestMigration_ARunWithNothingToDoKeepsTheSeal(t *testing.T) {
 	}
 	run := func() {
 		t.Helper()
-		m := &Migration{Slots: 1, Unavailable: time.Minute, Session: &phase.Session{
+		m := &worker.Migration{Slots: 1, Unavailable: time.Minute, Session: &phase.Session{
 			Coordinator: c, Holder: fmt.Sprintf("test_%d", rand.Int()), Settings: req.Settings(""), Log: slog.New(slog.DiscardHandler), Phases: phase.Phases{phase.PhaseDocuments},
 			Source: phase.Source{Plan: func(context.Context, string) (*plan.Plan, error) { return p, nil }},
 			Transfer: phase.Transfer{Shards: shards.Reader{Repo: blobs}, Runner: &engine.Runner{Destination: engine.ToNowhere(), Failed: migrationtest.NoFailures{}, Meter: engine.NewMeter(), Clock: timing.SystemClock(),

@@ -1,4 +1,4 @@
-package worker
+package worker_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
@@ -66,7 +67,7 @@ func TestMigration_PausedIndexBesideStoreThatIsAway(t *testing.T) {
 					}}
 				}
 				var solo engine.Solo
-				w.with = func(m *Migration) {
+				w.with = func(m *worker.Migration) {
 					m.Solo, m.Order = &solo, func(items []cms.Item) {
 						byIndex(1)(items)
 						if i := slices.IndexFunc(items, func(it cms.Item) bool { return it.ID == pausedShard }); i >= 0 {
@@ -77,7 +78,7 @@ func TestMigration_PausedIndexBesideStoreThatIsAway(t *testing.T) {
 					}
 				}
 				sum, err := w.run(t, 1, &migrationtest.Life{})
-				var paused *PausedError
+				var paused *worker.PausedError
 				if errors.Is(err, c.fails) != c.ends || errors.As(err, &paused) == c.ends || store.failed.Load() == 0 {
 					t.Fatalf("%v; %d releases failed", err, store.failed.Load())
 				}

@@ -1,4 +1,4 @@
-package worker
+package worker_test
 
 import (
 	"bytes"
@@ -28,6 +28,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	servers "github.com/rfsd/rfsd/testing/cluster"
 	"github.com/rfsd/rfsd/testing/migrationtest"
@@ -120,7 +121,7 @@ func tinyShards(b *testing.B, processes, slots, indices, shards int) {
 		session := fmt.Sprintf("tiny-%d-%d", time.Now().UnixNano(), n)
 		w := &wire{kinds: map[string]int{}, spent: map[string]time.Duration{}}
 		p.Indices = nil
-		var all []*Migration
+		var all []*worker.Migration
 		for i := range processes {
 			client, err := target.New(b.Context(), target.Config{URL: node.URL, MaxConnections: 10})
 			if err != nil {
@@ -171,7 +172,7 @@ func tinyShards(b *testing.B, processes, slots, indices, shards int) {
 }
 
 // tinyMigration is the migration of one process.
-func tinyMigration(b *testing.B, w *wire, client *target.Client, session, holder string, slots int, blobs repo.Repository, p *plan.Plan) *Migration {
+func tinyMigration(b *testing.B, w *wire, client *target.Client, session, holder string, slots int, blobs repo.Repository, p *plan.Plan) *worker.Migration {
 	b.Helper()
 	store, err := oscms.Open(b.Context(), oscms.Config{Client: counting{client, w}, Session: session})
 	if err != nil {
@@ -179,7 +180,7 @@ func tinyMigration(b *testing.B, w *wire, client *target.Client, session, holder
 	}
 	c := cms.New(cms.Config{Store: store, Creator: holder})
 	log := slog.New(slog.DiscardHandler)
-	return &Migration{Slots: slots, Unavailable: time.Minute, Session: &phase.Session{
+	return &worker.Migration{Slots: slots, Unavailable: time.Minute, Session: &phase.Session{
 		Coordinator: c, Holder: holder, Log: log, Phases: phase.Phases{phase.PhaseDocuments},
 		Source: phase.Source{Plan: func(context.Context, string) (*plan.Plan, error) { return p, nil }},
 		Transfer: phase.Transfer{Shards: shards.Reader{Repo: blobs, Log: log}, Runner: &engine.Runner{

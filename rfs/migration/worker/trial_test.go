@@ -1,4 +1,4 @@
-package worker
+package worker_test
 
 import (
 	"context"
@@ -25,6 +25,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/migration/summary"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/testing/migrationtest"
 )
@@ -56,7 +57,7 @@ func (w *world) trial(t *testing.T, n int, l *migrationtest.Life) (*summary.Summ
 	if w.wrap != nil {
 		to = w.wrap(to)
 	}
-	m := &Migration{Slots: 1, Unavailable: time.Minute, Session: &phase.Session{
+	m := &worker.Migration{Slots: 1, Unavailable: time.Minute, Session: &phase.Session{
 		Coordinator: c, Holder: fmt.Sprint("process", n), Settings: w.req.Settings(""), Log: log, Phases: phase.Phases{phase.PhaseIndices, phase.PhaseDocuments},
 		Source: phase.Source{Plan: func(ctx context.Context, _ string) (*plan.Plan, error) { return plan.New(ctx, w.blobs, w.req) }},
 		Transfer: phase.Transfer{Shards: shards.Reader{Repo: w.blobs}, Runner: &engine.Runner{Destination: to, Failed: migrationtest.DroppedFailures{}, Meter: engine.NewMeter(), Clock: timing.SystemClock(), Log: log,

@@ -1,4 +1,4 @@
-package worker
+package worker_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
 	"github.com/rfsd/rfsd/rfs/migration/arrival"
 	"github.com/rfsd/rfsd/rfs/migration/phase"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
@@ -40,7 +41,7 @@ func TestSettingsComeBackWhileDocumentsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		restored := 0
-		w.with = func(m *Migration) {
+		w.with = func(m *worker.Migration) {
 			m.Counts = slowCounts{m.Counts}
 			m.Tuner = slowRestore{m.Tuner, func() {
 				if p, err := session.PhasesOf(m.Coordinator).Read(t.Context(), session.DocsPhase); err != nil || p.State != session.PhaseAudit {

@@ -1,4 +1,4 @@
-package worker
+package worker_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
@@ -27,7 +28,7 @@ func TestARunThatFindsNoItemStatesWhyItIsNotComplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Runner.Bulk = bulk.Options{MaxDocs: 64, MaxInFlight: 1}
-	m := &Migration{Slots: 1, Unavailable: time.Minute, Session: &phase.Session{
+	m := &worker.Migration{Slots: 1, Unavailable: time.Minute, Session: &phase.Session{
 		Coordinator: s.Coordinator, Holder: "h", Log: slog.New(slog.DiscardHandler), Phases: phase.Phases{phase.PhaseDocuments},
 		Source:   phase.Source{Plan: func(context.Context, string) (*plan.Plan, error) { return p, nil }},
 		Transfer: phase.Transfer{Runner: s.Runner, Shards: *s.Reader},

@@ -1,4 +1,4 @@
-package worker
+package worker_test
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/migration/summary"
+	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 )
 
@@ -62,7 +63,7 @@ func TestOneDamagedMetadataBlobFailsItsIndexAlone(t *testing.T) {
 		}
 		defer recorder.Close()
 		log := slog.New(slog.DiscardHandler)
-		m := &Migration{Slots: 1, Unavailable: time.Minute, Session: &phase.Session{
+		m := &worker.Migration{Slots: 1, Unavailable: time.Minute, Session: &phase.Session{
 			Coordinator: coordinator, Holder: "test", Settings: req.Settings(""), Log: log, Phases: phase.Phases{phase.PhaseDocuments},
 			Source:   phase.Source{Plan: func(ctx context.Context, _ string) (*plan.Plan, error) { return plan.New(ctx, blobs, req) }},
 			Transfer: phase.Transfer{Shards: shards.Reader{Repo: blobs}, Runner: &engine.Runner{Destination: engine.ToNowhere(), Failed: recorder, Meter: engine.NewMeter(), Clock: timing.SystemClock(), Log: log}},

@@ -1,4 +1,4 @@
-package snapshot
+package snapshot_test
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/source/repo"
+	"github.com/rfsd/rfsd/rfs/source/snapshot"
 )
 
 func TestARepositoryOneLevelUpOrDownIsNamed(t *testing.T) {
@@ -50,7 +51,7 @@ func TestARepositoryOneLevelUpOrDownIsNamed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = OpenCatalog(t.Context(), dir)
+			_, err = snapshot.OpenCatalog(t.Context(), dir)
 			if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), strings.ReplaceAll(c.want, "ROOT", root)) {
 				t.Errorf("%v, want %s", err, c.want)
 			}

@@ -1,4 +1,4 @@
-package boltcms
+package boltcms_test
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/testing/cmstest"
 	"github.com/rfsd/rfsd/testing/disk"
 )
@@ -23,7 +24,7 @@ func TestStoreOnAFailingDisk(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "c.db")
-			s, err := Open(path, time.Now)
+			s, err := boltcms.Open(path, time.Now)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -43,7 +44,7 @@ func TestStoreOnAFailingDisk(t *testing.T) {
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
-			if s, err = Open(path, time.Now); err != nil {
+			if s, err = boltcms.Open(path, time.Now); err != nil {
 				t.Fatal(err)
 			}
 			defer s.Close()
@@ -60,7 +61,7 @@ func TestStoreOnAFailingDisk(t *testing.T) {
 // TestTemporaryIsNotSynced: temporary state does not wait for a disk.
 func TestTemporaryIsNotSynced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
-	s, err := OpenTemporary(path, time.Now)
+	s, err := boltcms.OpenTemporary(path, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

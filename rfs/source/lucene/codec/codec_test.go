@@ -1,4 +1,4 @@
-package codec
+package codec_test
 
 import (
 	"encoding/binary"
@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/source/lucene/codec"
 	"github.com/rfsd/rfsd/testing/fuzzing"
 )
 
@@ -19,7 +20,7 @@ func TestByteOrderFollowsFromTheCodecName(t *testing.T) {
 		"Lucene90SegmentInfo": true, "Lucene94FieldInfos": true, "Lucene104X": true, "ZstdStoredFields814": true,
 		"CustomStoredFieldsZstdNoDict": true, "ES87TSDBDocValuesMetadata": true, "QatStoredFieldsLz4": true, "segments": false, "BitVector": false, "": false, "Lucene": false,
 	} {
-		if got := LittleEndian(name); got != le {
+		if got := codec.LittleEndian(name); got != le {
 			t.Errorf("%q: %v", name, got)
 		}
 	}
@@ -27,7 +28,7 @@ func TestByteOrderFollowsFromTheCodecName(t *testing.T) {
 
 func TestHeadersAndFootersAreChecked(t *testing.T) {
 	var b []byte
-	b = binary.BigEndian.AppendUint32(b, HeaderMagic)
+	b = binary.BigEndian.AppendUint32(b, codec.HeaderMagic)
 	b = append(b, 4)
 	b = append(b, "Some"...)
 	b = binary.BigEndian.AppendUint32(b, 3)
@@ -35,27 +36,27 @@ func TestHeadersAndFootersAreChecked(t *testing.T) {
 	b = append(b, 2, '1', 'z')
 	n := len(b)
 	b = append(b, "content"...)
-	b = binary.BigEndian.AppendUint32(b, FooterMagic)
+	b = binary.BigEndian.AppendUint32(b, codec.FooterMagic)
 	b = binary.BigEndian.AppendUint32(b, 0)
 	b = binary.BigEndian.AppendUint64(b, uint64(crc32.ChecksumIEEE(b)))
-	in := NewInput(b)
-	if h := in.IndexHeader(); in.Err() != nil || h != (Header{"Some", 3, "0123456789abcdef", "1z", n}) {
+	in := codec.NewInput(b)
+	if h := in.IndexHeader(); in.Err() != nil || h != (codec.Header{"Some", 3, "0123456789abcdef", "1z", n}) {
 		t.Errorf("header %+v, %v", h, in.Err())
 	}
-	if _, err := Footer(b); err != nil {
+	if _, err := codec.Footer(b); err != nil {
 		t.Error(err)
 	}
 	for i := range b {
 		for bit := range 8 {
 			b[i] ^= 1 << bit
-			if _, err := Footer(b); !errors.Is(err, fault.ErrCorrupt) {
+			if _, err := codec.Footer(b); !errors.Is(err, fault.ErrCorrupt) {
 				t.Fatalf("bit %d of byte %d flipped gives %v", bit, i, err)
 			}
 			b[i] ^= 1 << bit
 		}
 	}
 	for i := range n {
-		in := NewInput(b[:i])
+		in := codec.NewInput(b[:i])
 		if in.IndexHeader(); !errors.Is(in.Err(), fault.ErrCorrupt) {
 			t.Errorf("a header of %d bytes gives %v", i, in.Err())
 		}
@@ -64,24 +65,24 @@ func TestHeadersAndFootersAreChecked(t *testing.T) {
 
 func TestVariableLengthIntegersAreReadAndBounded(t *testing.T) {
 	for _, v := range []int64{0, 1, 127, 128, 300, math.MaxInt32, math.MinInt32, -1} {
-		in := NewInput(binary.AppendUvarint(nil, uint64(uint32(v))))
+		in := codec.NewInput(binary.AppendUvarint(nil, uint64(uint32(v))))
 		if got := in.VInt(); int64(got) != v || in.Err() != nil || in.Left() != 0 {
 			t.Errorf("VInt %d: %d, %v", v, got, in.Err())
 		}
-		in = NewInput(binary.AppendUvarint(nil, uint64(v)))
+		in = codec.NewInput(binary.AppendUvarint(nil, uint64(v)))
 		if got := in.VLong(); got != v || in.Err() != nil {
 			t.Errorf("VLong %d: %d, %v", v, got, in.Err())
 		}
-		if ZigZag64(int64(uint64(v<<1)^uint64(v>>63))) != v {
+		if codec.ZigZag64(int64(uint64(v<<1)^uint64(v>>63))) != v {
 			t.Errorf("zig-zag %d", v)
 		}
 	}
 	long := slices.Repeat([]byte{0xFF}, 20)
-	in := NewInput(long)
+	in := codec.NewInput(long)
 	if in.VInt(); !errors.Is(in.Err(), fault.ErrCorrupt) {
 		t.Error("a VInt without an end is accepted")
 	}
-	in = NewInput(long)
+	in = codec.NewInput(long)
 	if in.VLong(); !errors.Is(in.Err(), fault.ErrCorrupt) {
 		t.Error("a VLong without an end is accepted")
 	}
@@ -89,11 +90,11 @@ func TestVariableLengthIntegersAreReadAndBounded(t *testing.T) {
 
 func TestCountsThatCannotFitAreErrors(t *testing.T) {
 	huge := binary.AppendUvarint(nil, 1<<31-1)
-	for name, read := range map[string]func(*Input){
-		"string": func(in *Input) { _ = in.String() }, "set": func(in *Input) { in.Strings(false) },
-		"map": func(in *Input) { in.Map(false) }, "count": func(in *Input) { in.Count(4) },
+	for name, read := range map[string]func(*codec.Input){
+		"string": func(in *codec.Input) { _ = in.String() }, "set": func(in *codec.Input) { in.Strings(false) },
+		"map": func(in *codec.Input) { in.Map(false) }, "count": func(in *codec.Input) { in.Count(4) },
 	} {
-		in := NewInput(huge)
+		in := codec.NewInput(huge)
 		if read(in); !errors.Is(in.Err(), fault.ErrCorrupt) {
 			t.Errorf("%s: %v", name, in.Err())
 		}
@@ -128,8 +129,8 @@ func TestPackedIntegersOfEveryWidthAreRead(t *testing.T) {
 			for _, le := range []bool{false, true} {
 				data := pack(v, bits, le)
 				for k := range v {
-					off, length := DirectSpan(bits, int64(k))
-					if got := DirectIn(data[off:off+length], bits, int64(k), le); got != v[k] {
+					off, length := codec.DirectSpan(bits, int64(k))
+					if got := codec.DirectIn(data[off:off+length], bits, int64(k), le); got != v[k] {
 						t.Fatalf("%d bits, le %v: value %d is %x, not %x", bits, le, k, got, v[k])
 					}
 				}
@@ -138,10 +139,10 @@ func TestPackedIntegersOfEveryWidthAreRead(t *testing.T) {
 				continue
 			}
 			for version := range int32(3) {
-				size := PackedLen(n, bits, version)
+				size := codec.PackedLen(n, bits, version)
 				src := append(be, make([]byte, 16)...)[:size]
 				dst := make([]int32, n)
-				Unpack32(dst, src, bits)
+				codec.Unpack32(dst, src, bits)
 				for k := range v {
 					if uint64(dst[k]) != v[k] {
 						t.Fatalf("%d bits, version %d: value %d is %x, not %x", bits, version, k, dst[k], v[k])
@@ -176,7 +177,7 @@ func TestMonotonicSequencesRoundTheirProductToFloat32(t *testing.T) {
 			meta = append(meta, 4)
 			data = append(data, pack(deltas, 4, le)...)
 		}
-		in := NewInput(meta)
+		in := codec.NewInput(meta)
 		in.SetLittleEndian(le)
 		m := in.Monotonic(n, shift)
 		if in.Err() != nil || in.Left() != 0 {
@@ -195,7 +196,7 @@ func FuzzInput(f *testing.F) {
 	f.Add([]byte{0x3F, 0xD7, 0x6C, 0x17, 1, 'x', 0, 0, 0, 0}, int64(3), int32(2))
 	f.Fuzz(func(t *testing.T, b []byte, n int64, shift int32) {
 		defer fuzzing.Bounded(t, len(b))()
-		in := NewInput(b)
+		in := codec.NewInput(b)
 		in.IndexHeader()
 		in.Map(false)
 		in.Strings(true)

@@ -1,12 +1,13 @@
 //go:build unix
 
-package inflate
+package inflate_test
 
 import (
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/rfsd/rfsd/rfs/source/lucene/inflate"
 	"github.com/rfsd/rfsd/testing/bench/corpus"
 )
 
@@ -66,7 +67,7 @@ func BenchmarkUnits(b *testing.B) {
 			for i, s := range streams {
 				raw, compressed = raw+lengths[i], compressed+len(s.src)
 			}
-			var d Decoder
+			var d inflate.Decoder
 			buf := make([]byte, unitLen)
 			began, rounds := cpuTime(b), 0
 			for ; b.Loop(); rounds++ {

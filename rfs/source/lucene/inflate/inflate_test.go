@@ -1,4 +1,4 @@
-package inflate
+package inflate_test
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	kflate "github.com/klauspost/compress/flate"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/source/lucene/inflate"
 	"github.com/rfsd/rfsd/testing/fuzzing"
 )
 
@@ -41,7 +42,7 @@ func deflated(t testing.TB, p, dict []byte, level int) []byte {
 }
 
 // compare decodes src both ways.
-func compare(t *testing.T, d *Decoder, src, dict []byte, n int) {
+func compare(t *testing.T, d *inflate.Decoder, src, dict []byte, n int) {
 	t.Helper()
 	buf := append(append(make([]byte, 0, len(dict)+n+1), dict...), make([]byte, n+1)...)
 	buf[len(dict)+n] = 0xA5
@@ -95,7 +96,7 @@ func contents() map[string][]byte {
 
 // TestDecode compares with the standard library on streams of every level, with and without a dictionary.
 func TestDecoder_EveryContentAndLevel(t *testing.T) {
-	var d Decoder
+	var d inflate.Decoder
 	for name, p := range contents() {
 		t.Run(name, func(t *testing.T) {
 			for _, level := range []int{flate.HuffmanOnly, 0, 1, 6, 9} {
@@ -113,7 +114,7 @@ func TestDecoder_EveryContentAndLevel(t *testing.T) {
 
 // TestDecoder_EveryBitIsDamaged flips every bit of the first bytes, cuts, and asks for other lengths.
 func TestDecoder_EveryBitIsDamaged(t *testing.T) {
-	var d Decoder
+	var d inflate.Decoder
 	for name, p := range contents() {
 		t.Run(name, func(t *testing.T) {
 			p = p[:min(len(p), 3000)]
@@ -149,7 +150,7 @@ func FuzzDecode(f *testing.F) {
 			f.Add(deflated(f, p[len(p)/4:], p[:len(p)/4], level), p[:len(p)/4], len(p)-len(p)/4)
 		}
 	}
-	var d Decoder // as in use: one for all, with the tables of the stream before
+	var d inflate.Decoder // as in use: one for all, with the tables of the stream before
 	f.Fuzz(func(t *testing.T, src, dict []byte, n int) {
 		if n < 0 || n > 1<<20 {
 			t.Skip("the caller has bounded the length")
@@ -166,7 +167,7 @@ func BenchmarkDecode(b *testing.B) {
 		dict, raw := p[:8<<10], p[8<<10:]
 		src := deflated(b, raw, dict, 6)
 		b.Run(name+"/inflate", func(b *testing.B) {
-			var d Decoder
+			var d inflate.Decoder
 			buf := bytes.Clone(p)
 			b.SetBytes(int64(len(raw)))
 			for b.Loop() {

@@ -1,4 +1,4 @@
-package lz4
+package lz4_test
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	oracle "github.com/pierrec/lz4/v4"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/source/lucene/lz4"
 	"github.com/rfsd/rfsd/testing/fuzzing"
 )
 
@@ -56,11 +57,11 @@ func TestDecodeGivesBackWhatWasCompressedAndSaysWhereItEnded(t *testing.T) {
 		for _, tail := range []int{0, 1, 40} {
 			src := append(bytes.Clone(c), make([]byte, tail)...)
 			buf := make([]byte, len(p))
-			n, err := Decode(buf, 0, src)
+			n, err := lz4.Decode(buf, 0, src)
 			if err != nil || n != len(c) || !bytes.Equal(buf, p) {
 				t.Fatalf("%d raw bytes: took %d of %d, %v", len(p), n, len(c), err)
 			}
-			if n, err := Measure(src, 0, len(p)); err != nil || n != len(c) {
+			if n, err := lz4.Measure(src, 0, len(p)); err != nil || n != len(c) {
 				t.Fatalf("%d raw bytes: measured %d of %d, %v", len(p), n, len(c), err)
 			}
 		}
@@ -73,11 +74,11 @@ func TestDecodeGivesBackWhatWasCompressedAndSaysWhereItEnded(t *testing.T) {
 func TestMatchesReachIntoTheDictionaryAndNotBeforeIt(t *testing.T) {
 	buf := append([]byte("0123456789abcdef"), make([]byte, 9)...)
 	src := []byte{0x01, 16, 0, 0x40, 'w', 'x', 'y', 'z'}
-	if n, err := Decode(buf, 16, src); err != nil || n != len(src) || string(buf[16:]) != "01234wxyz" {
+	if n, err := lz4.Decode(buf, 16, src); err != nil || n != len(src) || string(buf[16:]) != "01234wxyz" {
 		t.Errorf("%q, %d taken, %v", buf[16:], n, err)
 	}
 	src[1] = 17
-	if _, err := Decode(buf, 16, src); !errors.Is(err, fault.ErrCorrupt) {
+	if _, err := lz4.Decode(buf, 16, src); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("a match before the dictionary gives %v", err)
 	}
 }
@@ -86,11 +87,11 @@ func TestDamagedBlocksAreErrors(t *testing.T) {
 	p := bytes.Repeat([]byte("some text, and more text; "), 30)
 	c := compress(t, p)
 	for n := range c {
-		if _, err := Decode(make([]byte, len(p)), 0, c[:n]); !errors.Is(err, fault.ErrCorrupt) {
+		if _, err := lz4.Decode(make([]byte, len(p)), 0, c[:n]); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("%d of %d bytes give %v", n, len(c), err)
 		}
 	}
-	if _, err := Measure(c, 0, len(p)+1); !errors.Is(err, fault.ErrCorrupt) {
+	if _, err := lz4.Measure(c, 0, len(p)+1); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("a length that is too large gives %v", err)
 	}
 }
@@ -106,8 +107,8 @@ func FuzzDecode(f *testing.F) {
 			t.Skip("the caller has bounded the length")
 		}
 		buf := append(bytes.Clone(dict), make([]byte, n)...)
-		took, err := Decode(buf, len(dict), src)
-		measured, merr := Measure(src, len(dict), n)
+		took, err := lz4.Decode(buf, len(dict), src)
+		measured, merr := lz4.Measure(src, len(dict), n)
 		if (err == nil) != (merr == nil) || err == nil && took != measured {
 			t.Fatalf("decoded %d, %v; measured %d, %v", took, err, measured, merr)
 		}
@@ -134,7 +135,7 @@ func BenchmarkDecode(b *testing.B) {
 	b.Run("own", func(b *testing.B) {
 		b.SetBytes(int64(len(p)))
 		for b.Loop() {
-			if _, err := Decode(buf, 0, c); err != nil {
+			if _, err := lz4.Decode(buf, 0, c); err != nil {
 				b.Fatal(err)
 			}
 		}
