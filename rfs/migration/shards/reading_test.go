@@ -1,4 +1,4 @@
-package worker_test
+package shards_test
 
 import (
 	"context"
@@ -26,7 +26,7 @@ func TestNoErrorOfReadingIsOverlooked(t *testing.T) {
 		name, dir string
 		req       plan.Request
 	}{
-		{"types with parents", filepath.Join("testdata", "5.6.16-family"), plan.Request{ParentJoin: "relation"}},
+		{"types with parents", filepath.Join("..", "worker", "testdata", "5.6.16-family"), plan.Request{ParentJoin: "relation"}},
 		{"data streams", filepath.Join(fixtures, "os2.19.4-data-stream"), plan.Request{DataStreams: plan.StreamsCreate}},
 		{"sources that are rebuilt", filepath.Join(fixtures, "os3.8.0-derived"), plan.Request{}},
 		{"sources that are completed", filepath.Join("..", "..", "source", "rebuild", "testdata", "7.10.2-switched-off"), plan.Request{RebuildSources: true}},
