@@ -20,7 +20,10 @@ import (
 )
 
 // deadlyAt ends its worker without any farewell when it comes to the document of an ordinal; 0: any.
-type deadlyAt struct{ ordinal *int64 }
+type deadlyAt struct {
+	ordinal  *int64
+	leaveOut bool // all other documents
+}
 
 func (e deadlyAt) Forget() {}
 
@@ -28,7 +31,7 @@ func (e deadlyAt) Edit(d *doc.Document, _ int64) (bool, error) {
 	if d.Ordinal == *e.ordinal || *e.ordinal == 0 {
 		runtime.Goexit()
 	}
-	return true, nil
+	return !e.leaveOut, nil
 }
 
 // uncommitted is a destination like an export: nothing is durable before the end.
@@ -38,16 +41,18 @@ func (uncommitted) Durable() bool { return false }
 
 func TestDeathsBlameOnlyTheDocumentThatCausesThem(t *testing.T) {
 	for _, c := range []struct {
-		name    string
-		durable bool
-		at      func(life int) int64 // ordinal of the document at which this life ends; -1: none
-		failed  bool
+		name     string
+		durable  bool
+		leaveOut bool                 // all other documents
+		at       func(life int) int64 // ordinal of the document at which this life ends; -1: none
+		failed   bool
 	}{
-		{"always at the same document", true, func(int) int64 { return 700 }, true},
-		{"always at the same document of an export", false, func(int) int64 { return 700 }, true},
-		{"always at the first document", true, func(int) int64 { return 0 }, true},
-		{"anywhere", true, func(life int) int64 { return rand.Int64N(1300)/int64(1+life%3) + 1 }, false},
-		{"anywhere in an export", false, func(life int) int64 {
+		{"always at the same document", true, false, func(int) int64 { return 700 }, true},
+		{"always at the same document of an export", false, false, func(int) int64 { return 700 }, true},
+		{"always at the first document", true, false, func(int) int64 { return 0 }, true},
+		{"always at the same document, the others are left out", true, true, func(int) int64 { return 700 }, true},
+		{"anywhere", true, false, func(life int) int64 { return rand.Int64N(1300)/int64(1+life%3) + 1 }, false},
+		{"anywhere in an export", false, false, func(life int) int64 {
 			if life == 60 {
 				return -1
 			}
@@ -63,7 +68,7 @@ func TestDeathsBlameOnlyTheDocumentThatCausesThem(t *testing.T) {
 				}
 				s := migrationtest.NewShard(t, migrationtest.NewMemory(), d, 10*time.Minute, 32)
 				var ordinal int64
-				s.Reader.Edit = func(string) shards.DocumentEditor { return deadlyAt{&ordinal} }
+				s.Reader.Edit = func(string) shards.DocumentEditor { return deadlyAt{&ordinal, c.leaveOut} }
 				deaths := 0
 				for life := range 200 {
 					ordinal = c.at(life)

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"context"
@@ -13,6 +13,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
 // cappedTarget answers each request after 100 ms, most at the same time; it refuses all while refusing is set.
@@ -50,7 +52,7 @@ func TestTheFlowOfAProcess(t *testing.T) {
 		const slots, most = 2, 16
 		to := &cappedTarget{most: most}
 		flow := throttle.NewFlow(most, 5<<20)
-		cluster := ToCluster(to, Limits{Connections: most, Flow: flow})
+		cluster := engine.ToCluster(to, engine.Limits{Connections: most, Flow: flow})
 		recovery := &bulk.Recovery{}
 		ctx, stop := context.WithCancel(t.Context())
 		var all sync.WaitGroup
@@ -61,7 +63,7 @@ func TestTheFlowOfAProcess(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				l := bulk.New(t.Context(), bulk.Options{Sender: out, Recorder: noFailures{}, MaxDocs: 1, MaxInFlight: most / slots, Bounds: bulk.Share{Requests: flow, Slots: slots, Recovery: recovery}, Recovery: recovery})
+				l := bulk.New(t.Context(), bulk.Options{Sender: out, Recorder: migrationtest.NoFailures{}, MaxDocs: 1, MaxInFlight: most / slots, Bounds: bulk.Share{Requests: flow, Slots: slots, Recovery: recovery}, Recovery: recovery})
 				defer l.Abort()
 				for n := int64(0); ctx.Err() == nil; n++ {
 					_ = l.Add(ctx, &doc.Document{Index: []byte("i"), ID: fmt.Appendf(nil, "%d-%d", slot, n), Source: []byte("{}"), Ordinal: n})
@@ -123,7 +125,7 @@ func TestToCluster_OverloadOfOneIndex(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			to := &hotTarget{cappedTarget: cappedTarget{most: most}}
 			flow := throttle.NewFlow(most, 5<<20)
-			cluster := ToCluster(to, Limits{Connections: most, Flow: flow})
+			cluster := engine.ToCluster(to, engine.Limits{Connections: most, Flow: flow})
 			recovery := &bulk.Recovery{}
 			ctx, stop := context.WithTimeout(t.Context(), d)
 			defer stop()
@@ -140,7 +142,7 @@ func TestToCluster_OverloadOfOneIndex(t *testing.T) {
 						return
 					}
 					l := bulk.New(t.Context(), bulk.Options{
-						Sender: out, Recorder: noFailures{}, MaxDocs: 1, MaxInFlight: each, Recovery: recovery, StallTimeout: time.Hour,
+						Sender: out, Recorder: migrationtest.NoFailures{}, MaxDocs: 1, MaxInFlight: each, Recovery: recovery, StallTimeout: time.Hour,
 						Bounds: bulk.Share{Requests: flow, Slots: slots, Recovery: recovery},
 					})
 					defer l.Abort()

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"context"
@@ -7,7 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 )
 
 // loadedTarget takes 50 ms for each request under way, and more while others load it.
@@ -48,13 +50,16 @@ func (l *loadedTarget) since() (mean time.Duration, n, most int) {
 func TestTheLoadFollowsTheLatencyOfTheTarget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to := &loadedTarget{}
-		limit := newLimiter(to, Limits{Connections: 8, MaxLatency: func() time.Duration { return 200 * time.Millisecond }})
+		out, err := engine.ToCluster(to, engine.Limits{Connections: 8, MaxLatency: func() time.Duration { return 200 * time.Millisecond }}).Open(t.Context(), cms.ItemID{}, func() error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
 		ctx, stop := context.WithCancel(t.Context())
 		var senders sync.WaitGroup
 		for range 8 {
 			senders.Go(func() {
 				for ctx.Err() == nil {
-					_, _ = limit.send(ctx, nil, 1, func() error { return nil })
+					_, _ = out.Send(ctx, nil, 1)
 				}
 			})
 		}

@@ -1,11 +1,10 @@
-package engine
+package engine_test
 
 import (
 	"context"
 	"errors"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -17,8 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
-	"github.com/rfsd/rfsd/rfs/destination/export"
-	"github.com/rfsd/rfsd/rfs/document/doc"
+	"github.com/rfsd/rfsd/rfs/migration/engine"
 )
 
 // handClock stands still until it is moved.
@@ -121,38 +119,6 @@ func TestNothingIsSentAfterTheDeadlineByAnyClock(t *testing.T) {
 	}
 }
 
-// TestAnItemBelowItsEndIsNotCompleted: whatever made the reader end, an item is complete at its last ordinal only.
-func TestAnItemBelowItsEndIsNotCompleted(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		ordinal int64 // of the shard's end
-		outcome Outcome
-	}{
-		{"one document is missing", 2, Released},
-		{"every document is settled", 1, Completed},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			lease, coordinator := leaseOf(t, timing.SystemClock())
-			loader := bulk.New(t.Context(), bulk.Options{Sender: &export.Discard{}, Recorder: noFailures{}})
-			d := doc.Document{Index: []byte("i"), ID: []byte("1"), Source: []byte("{}")}
-			if err := errors.Join(loader.Add(t.Context(), &d), loader.Flush(t.Context())); err != nil {
-				t.Fatal(err)
-			}
-			j := &job{
-				runner: &Runner{Clock: timing.SystemClock(), Destination: ToNowhere()}, lease: lease, id: lease.ID, loader: loader,
-				out: discarded{}, source: &ordinals{end: c.ordinal}, guard: func(context.Context, time.Duration) error { return nil },
-			}
-			outcome, err := j.complete(t.Context())
-			if outcome != c.outcome || (err == nil) != (c.outcome == Completed) || err != nil && !strings.Contains(err.Error(), "watermark 1 of 2") {
-				t.Errorf("%v: %v", outcome, err)
-			}
-			if it, err := coordinator.Item(t.Context(), lease.ID); err != nil || it.Open() != (c.outcome == Released) {
-				t.Errorf("left as %+v, %v", it, err)
-			}
-		})
-	}
-}
-
 // held is a sender whose requests end when it is told.
 type held struct {
 	started, end chan struct{}
@@ -166,7 +132,7 @@ func (h held) Send(context.Context, []byte, int) (bulk.Result, error) {
 
 func TestALeaseThatEndsWhileAConnectionIsWaitedForSendsNothing(t *testing.T) {
 	sender := held{started: make(chan struct{}, 2), end: make(chan struct{})}
-	d := ToCluster(sender, Limits{Connections: 1})
+	d := engine.ToCluster(sender, engine.Limits{Connections: 1})
 	over := false // read only after the first request has ended
 	first, err := d.Open(t.Context(), cms.ItemID{}, func() error { return nil })
 	if err != nil {
@@ -211,7 +177,7 @@ func TestFewerConnectionsAreUsedWhileThePaceIsLower(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pace throttle.Pace
 		sender := held{started: make(chan struct{}, 100), end: make(chan struct{})}
-		d := ToCluster(sender, Limits{Connections: 4, Pace: &pace})
+		d := engine.ToCluster(sender, engine.Limits{Connections: 4, Pace: &pace})
 		out, err := d.Open(t.Context(), cms.ItemID{}, func() error { return nil })
 		if err != nil {
 			t.Fatal(err)

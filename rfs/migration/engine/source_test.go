@@ -3,14 +3,21 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
+	"github.com/rfsd/rfsd/rfs/coordination/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
+	"github.com/rfsd/rfsd/rfs/destination/export"
+	"github.com/rfsd/rfsd/rfs/document/doc"
 )
 
 // noFailures is a record of failed documents for data without any.
@@ -39,9 +46,59 @@ func (o *ordinals) Checks(int64, time.Duration, time.Duration) (json.RawMessage,
 	return nil, nil
 }
 
+func oneLease(t *testing.T) (*cms.Lease, *cms.Coordinator) {
+	t.Helper()
+	store, err := boltcms.OpenTemporary(filepath.Join(t.TempDir(), "state.db"), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	c := cms.New(cms.Config{Store: store, Creator: "test"})
+	if _, err := c.SeedItems(t.Context(), slices.Values([]cms.ItemID{{Index: "logs"}})); err != nil {
+		t.Fatal(err)
+	}
+	l, err := c.AcquireNext(t.Context(), "holder", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, c
+}
+
+// TestAnItemBelowItsEndIsNotCompleted: whatever made the reader end, an item is complete at its last ordinal only.
+func TestAnItemBelowItsEndIsNotCompleted(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		ordinal int64 // of the shard's end
+		outcome Outcome
+	}{
+		{"one document is missing", 2, Released},
+		{"every document is settled", 1, Completed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			lease, coordinator := oneLease(t)
+			loader := bulk.New(t.Context(), bulk.Options{Sender: &export.Discard{}, Recorder: noFailures{}})
+			d := doc.Document{Index: []byte("i"), ID: []byte("1"), Source: []byte("{}")}
+			if err := errors.Join(loader.Add(t.Context(), &d), loader.Flush(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+			j := &job{
+				runner: &Runner{Clock: timing.SystemClock(), Destination: ToNowhere()}, lease: lease, id: lease.ID, loader: loader,
+				out: discarded{}, source: &ordinals{end: c.ordinal}, guard: func(context.Context, time.Duration) error { return nil },
+			}
+			outcome, err := j.complete(t.Context())
+			if outcome != c.outcome || (err == nil) != (c.outcome == Completed) || err != nil && !strings.Contains(err.Error(), "watermark 1 of 2") {
+				t.Errorf("%v: %v", outcome, err)
+			}
+			if it, err := coordinator.Item(t.Context(), lease.ID); err != nil || it.Open() != (c.outcome == Released) {
+				t.Errorf("left as %+v, %v", it, err)
+			}
+		})
+	}
+}
+
 // TestWorkDoneAloneKnowsItsLastRecord: it counts the ordinals since the store knows where the worker stands.
 func TestWorkDoneAloneKnowsItsLastRecord(t *testing.T) {
-	lease, _ := leaseOf(t, timing.SystemClock())
+	lease, _ := oneLease(t)
 	log := slog.New(slog.DiscardHandler)
 	j := &job{
 		runner: &Runner{Clock: timing.SystemClock(), Destination: ToNowhere(), Log: log, Failed: noFailures{}}, lease: lease, id: lease.ID,
