@@ -1,4 +1,4 @@
-package phase
+package phase_test
 
 import (
 	"context"
@@ -81,7 +81,7 @@ func TestNoWorkerReadsEveryEntry(t *testing.T) {
 				dead++
 			}
 			s := process(t, counted{m, &reads[n]}, x, n, l)
-			s.planned = manyIndices(indices)
+			plans(s, manyIndices(indices))
 			all.Go(func() {
 				if err := toItems(t.Context(), s); err != nil && !l.Dead {
 					t.Error(err)
@@ -118,7 +118,7 @@ func TestAFailedIndexOfManyIsCreatedWhenItIsRunAgain(t *testing.T) {
 		x.Refuse["i0100"] = "no"
 		for run := range 2 {
 			s := process(t, m, x, run, &migrationtest.Life{})
-			s.planned = manyIndices(150)
+			plans(s, manyIndices(150))
 			if run == 1 {
 				delete(x.Refuse, "i0100")
 				if err := s.Join(t.Context()); err != nil {
@@ -146,7 +146,7 @@ func TestSession_BatchesThatTheStoreLost(t *testing.T) {
 		for dies := 200; m == nil || m.Records["phase:index"].State != session.PhaseInProgress; dies += 100 {
 			m, x = newMemory(), migrationtest.NewOutside()
 			s := process(t, m, x, 1, &migrationtest.Life{Dies: dies})
-			s.planned = manyIndices(150)
+			plans(s, manyIndices(150))
 			if err := toItems(t.Context(), s); err == nil {
 				t.Fatal("the phase was over before it was seen")
 			}
@@ -158,7 +158,7 @@ func TestSession_BatchesThatTheStoreLost(t *testing.T) {
 			}
 		}
 		s := process(t, m, x, 2, &migrationtest.Life{})
-		s.planned = manyIndices(150)
+		plans(s, manyIndices(150))
 		if err := toItems(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}

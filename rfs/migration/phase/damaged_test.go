@@ -1,4 +1,4 @@
-package phase
+package phase_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/testing/migrationtest"
 )
@@ -45,7 +46,7 @@ func damagedIndices(n int) *plan.Plan {
 }
 
 // failures audits what a process has left and compares it with the damaged indices: each has one entry and one event.
-func failures(t *testing.T, s *Session, m *migrationtest.Memory, n int) {
+func failures(t *testing.T, s *phase.Session, m *migrationtest.Memory, n int) {
 	t.Helper()
 	if _, err := session.AuditsOf(s.Coordinator).Run(t.Context()); err != nil {
 		t.Fatal(err)
@@ -71,7 +72,7 @@ func TestSession_ManyDamagedIndices(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			m, sent := newMemory(), 0
 			s := process(t, requests{m, &sent}, migrationtest.NewOutside(), 1, &migrationtest.Life{})
-			s.planned = damagedIndices(n)
+			plans(s, damagedIndices(n))
 			if err := toItems(t.Context(), s); err != nil {
 				t.Fatal(err)
 			}
@@ -98,7 +99,7 @@ func TestSession_DiesBetweenDamagedIndices(t *testing.T) {
 					m, x, l := newMemory(), migrationtest.NewOutside(), &migrationtest.Life{Dies: dies, After: after}
 					for n, l := range []*migrationtest.Life{l, {}} {
 						s := process(t, m, x, n, l)
-						s.planned = damagedIndices(damaged)
+						plans(s, damagedIndices(damaged))
 						if err := toItems(t.Context(), s); err != nil && !l.Dead {
 							t.Fatalf("call %d: %v", dies, err)
 						}
@@ -118,9 +119,9 @@ func TestSession_TooManyDamagedIndices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		s := process(t, m, migrationtest.NewOutside(), 1, &migrationtest.Life{})
-		s.planned = damagedIndices(10_001)
+		plans(s, damagedIndices(10_001))
 		err := toItems(t.Context(), s)
-		var failed *PhaseFailed
+		var failed *phase.PhaseFailed
 		if !errors.As(err, &failed) || !strings.Contains(failed.Reason, "of 10001 indices") || !strings.Contains(failed.Reason, "--index-allowlist") {
 			t.Errorf("%v", err)
 		}

@@ -1,4 +1,4 @@
-package phase
+package phase_test
 
 import (
 	"bytes"
@@ -18,19 +18,34 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/bulk"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
+// holding returns a process that migrates the indices a and b, of which the target has a with 5 documents.
+func holding(t *testing.T, m *migrationtest.Memory) *phase.Session {
+	t.Helper()
+	x := migrationtest.NewOutside()
+	x.UUIDs["a"] = "u1"
+	s := process(t, m, x, 1, &migrationtest.Life{})
+	s.Counts = &migrationtest.Countable{Docs: map[string]int64{"a": 5}, Refreshed: map[string]bool{"a": true, "b": true}}
+	s.Snapshot, s.Phases = phase.SnapshotOptions{Name: "rfs-s"}, phase.Phases{phase.PhaseMetadata, phase.PhaseIndices, phase.PhaseDocuments}
+	p := threeIndices()
+	p.Indices = p.Indices[:2]
+	plans(s, p)
+	return s
+}
+
 // TestPreview_DocumentsOfFormerRounds: a later round sends to indices with the documents of former ones.
 func TestPreview_DocumentsOfFormerRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := process(t, migrationtest.NewMemory(), migrationtest.NewOutside(), 1, &migrationtest.Life{})
-		s.Counts, s.Phases, s.Preview, s.Root = &migrationtest.Countable{Docs: map[string]int64{"a": 5}, Refreshed: map[string]bool{"a": true}}, Phases{PhaseIndices, PhaseDocuments}, nil, s.Coordinator
+		s := holding(t, migrationtest.NewMemory())
+		s.Root = s.Coordinator
 		if _, err := session.EntriesOf(s.Root).ClaimTarget(t.Context(), "a", "u1"); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.preview(t.Context(), &plan.Plan{Indices: []plan.Index{{Name: "a", Entry: plan.Entry{Naming: plan.Naming{Index: "a"}}}}}); err != nil {
+		if err := toItems(t.Context(), s); err != nil {
 			t.Error(err)
 		}
 	})
@@ -38,11 +53,11 @@ func TestPreview_DocumentsOfFormerRounds(t *testing.T) {
 
 // TestDocumentsThatTargetsHeld plans the indices a and b, of which the target has a with 5 documents unless a case says otherwise.
 func TestDocumentsThatTargetsHeld(t *testing.T) {
-	everything := Phases{PhaseMetadata, PhaseIndices, PhaseDocuments}
 	for name, c := range map[string]struct {
-		phases   Phases
+		phases   phase.Phases
+		planned  bool // by a process that did not count
 		existing bulk.Existing
-		change   func(t *testing.T, s *Session, h *migrationtest.Countable, p *plan.Plan)
+		change   func(s *phase.Session, h *migrationtest.Countable, p *plan.Plan)
 		refused  bool
 		fails    error            // of the counting
 		held     map[string]int64 // as the entries record it
@@ -51,47 +66,51 @@ func TestDocumentsThatTargetsHeld(t *testing.T) {
 		"overwrite was chosen":     {existing: bulk.Overwrite, held: map[string]int64{"a": 5}},
 		"keep was chosen":          {existing: bulk.Keep, held: map[string]int64{"a": 5}},
 		"newer was chosen":         {existing: bulk.Newer, held: map[string]int64{"a": 5}},
-		"no documents are sent":    {phases: Phases{PhaseMetadata, PhaseIndices}, held: map[string]int64{"a": 5}},
-		"the indices are empty":    {change: func(_ *testing.T, _ *Session, h *migrationtest.Countable, _ *plan.Plan) { h.Docs["a"] = 0 }},
-		"searches do not see them": {refused: true, change: func(_ *testing.T, _ *Session, h *migrationtest.Countable, _ *plan.Plan) { delete(h.Refreshed, "a") }},
-		"there is no cluster":      {change: func(_ *testing.T, s *Session, _ *migrationtest.Countable, _ *plan.Plan) { s.Counts = nil }},
-		"there is no such index": {change: func(_ *testing.T, _ *Session, h *migrationtest.Countable, _ *plan.Plan) {
+		"no documents are sent":    {phases: phase.Phases{phase.PhaseMetadata, phase.PhaseIndices}, held: map[string]int64{"a": 5}},
+		"the indices are empty":    {change: func(_ *phase.Session, h *migrationtest.Countable, _ *plan.Plan) { h.Docs["a"] = 0 }},
+		"searches do not see them": {refused: true, change: func(_ *phase.Session, h *migrationtest.Countable, _ *plan.Plan) { delete(h.Refreshed, "a") }},
+		"there is no cluster":      {change: func(s *phase.Session, _ *migrationtest.Countable, _ *plan.Plan) { s.Counts = nil }},
+		"there is no such index": {change: func(_ *phase.Session, h *migrationtest.Countable, _ *plan.Plan) {
 			h.Denied, h.Refreshed = &fault.StatusError{Status: 404}, map[string]bool{}
 		}},
-		"documents may not be counted": {change: func(_ *testing.T, _ *Session, h *migrationtest.Countable, _ *plan.Plan) {
+		"documents may not be counted": {change: func(_ *phase.Session, h *migrationtest.Countable, _ *plan.Plan) {
 			h.Denied, h.Refreshed = fault.ErrConfig, map[string]bool{}
 		}},
-		"the target does not answer": {fails: fault.ErrUnavailable, change: func(_ *testing.T, _ *Session, h *migrationtest.Countable, _ *plan.Plan) {
+		"the target does not answer": {fails: fault.ErrUnavailable, change: func(_ *phase.Session, h *migrationtest.Countable, _ *plan.Plan) {
 			h.Denied, h.Refreshed = fault.CheckStatus("POST /a/_refresh", 503, nil), map[string]bool{}
 		}},
-		"documents go to a data stream": {change: func(_ *testing.T, _ *Session, _ *migrationtest.Countable, p *plan.Plan) {
+		"documents go to a data stream": {change: func(_ *phase.Session, _ *migrationtest.Countable, p *plan.Plan) {
 			p.Indices[0].Entry.Create, p.Indices[0].Entry.Stream = true, &metadata.StreamPart{Stream: "a"}
 		}},
-		"a later round meets documents of others": {refused: true, change: func(_ *testing.T, s *Session, _ *migrationtest.Countable, _ *plan.Plan) { s.Root = s.Coordinator }},
-		"the index was planned before": {change: func(t *testing.T, s *Session, _ *migrationtest.Countable, p *plan.Plan) {
-			held := s.Counts
-			s.Counts = nil
-			if err := s.createEntries(t.Context(), p); err != nil {
-				t.Fatal(err)
-			}
-			s.Counts = held
-		}},
+		"a later round meets documents of others": {refused: true, change: func(s *phase.Session, _ *migrationtest.Countable, _ *plan.Plan) { s.Root = s.Coordinator }},
+		"the index was planned before":            {planned: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := &migrationtest.Countable{Docs: map[string]int64{"a": 5}, Refreshed: map[string]bool{"a": true, "b": true}}
-				s := process(t, migrationtest.NewMemory(), migrationtest.NewOutside(), 1, &migrationtest.Life{})
-				s.Counts, s.Existing, s.Phases, s.Preview = h, c.existing, everything, nil
+				m := migrationtest.NewMemory()
+				if c.planned {
+					before := holding(t, m)
+					before.Counts, before.Phases = nil, phase.Phases{phase.PhaseIndices}
+					if err := toItems(t.Context(), before); err != nil {
+						t.Fatal(err)
+					}
+				}
+				s := holding(t, m)
+				s.Existing = c.existing
 				if c.phases != nil {
 					s.Phases = c.phases
 				}
-				p := &plan.Plan{Indices: []plan.Index{{Name: "a", Entry: plan.Entry{Naming: plan.Naming{Index: "a"}}}, {Name: "b", Entry: plan.Entry{Naming: plan.Naming{Index: "b"}}}}}
+				p, err := s.Plan(t.Context(), "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				h := s.Counts.(*migrationtest.Countable)
 				if c.change != nil {
-					c.change(t, s, h, p)
+					c.change(s, h, p)
 				}
 				var log bytes.Buffer
 				s.Log = slog.New(slog.NewTextHandler(&log, nil))
-				err := s.preview(t.Context(), p)
+				err = toItems(t.Context(), s)
 				if c.fails != nil {
 					if !errors.Is(err, c.fails) {
 						t.Fatalf("%v, want %v", err, c.fails)
@@ -110,9 +129,6 @@ func TestDocumentsThatTargetsHeld(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := s.createEntries(t.Context(), p); err != nil {
-					t.Fatal(err)
-				}
 				entries, err := s.Entries(t.Context())
 				if err != nil {
 					t.Fatal(err)
@@ -126,15 +142,11 @@ func TestDocumentsThatTargetsHeld(t *testing.T) {
 						t.Errorf("the entry of %s records %v, chosen %v; want %v", e.Name, entry.Held, entry.HeldChosen, c.held)
 					}
 				}
-				// What a run without documents found is asked for by the one that sends them, unless it was chosen.
-				if err := s.checkChosen(entries); errors.Is(err, fault.ErrConfig) != (len(c.held) > 0 && c.existing == "") {
-					t.Errorf("before documents: %v", err)
-				}
-				// A run that resumes asks nothing, although documents are there by now.
-				h.Docs["b"] = 7
-				again := process(t, migrationtest.NewMemory(), migrationtest.NewOutside(), 1, &migrationtest.Life{})
-				again.Coordinator, again.Counts, again.Phases, again.Preview = s.Coordinator, s.Counts, everything, nil
-				if err := again.preview(t.Context(), p); err != nil {
+				// A run that resumes asks nothing, although documents are there by now, except for what a run without documents found.
+				again := holding(t, m)
+				again.Counts = &migrationtest.Countable{Docs: map[string]int64{"a": 5, "b": 7}, Refreshed: h.Refreshed}
+				err = toItems(t.Context(), again)
+				if asks := len(c.held) > 0 && c.existing == ""; errors.Is(err, fault.ErrConfig) != asks || !asks && err != nil {
 					t.Errorf("resumed: %v", err)
 				}
 			})
@@ -146,9 +158,9 @@ func TestDocumentsThatTargetsHeld(t *testing.T) {
 func TestAChoiceIsTheSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := migrationtest.NewMemory()
-		join := func(existing bulk.Existing) (*Session, error) {
-			s := process(t, m, migrationtest.NewOutside(), 1, &migrationtest.Life{})
-			s.Existing, s.Identity = existing, map[string]string{ExistingKey: string(existing)}
+		join := func(existing bulk.Existing) (*phase.Session, error) {
+			s := holding(t, m)
+			s.Existing, s.Identity = existing, map[string]string{phase.ExistingKey: string(existing)}
 			s.Counts = &migrationtest.Countable{Refreshed: map[string]bool{}}
 			return s, s.Join(t.Context())
 		}
@@ -159,7 +171,7 @@ func TestAChoiceIsTheSessions(t *testing.T) {
 		if err != nil {
 			t.Fatalf("a choice after a run that was refused: %v", err)
 		}
-		if err := s.bindExisting(t.Context()); err != nil {
+		if err := toItems(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
 		if s, err := join(""); err != nil || s.Existing != bulk.Keep || s.Runner.Bulk.Existing != bulk.Keep {
@@ -173,7 +185,7 @@ func TestAChoiceIsTheSessions(t *testing.T) {
 		m = migrationtest.NewMemory()
 		s, err = join("")
 		if err == nil {
-			err = s.bindExisting(t.Context())
+			err = toItems(t.Context(), s)
 		}
 		if err != nil {
 			t.Fatal(err)

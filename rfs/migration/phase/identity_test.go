@@ -1,4 +1,4 @@
-package phase
+package phase_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/testing/migrationtest"
 )
@@ -20,30 +21,20 @@ func begun(t *testing.T, identity map[string]string, recorded bool) (*migrationt
 	t.Helper()
 	m, x := migrationtest.NewMemory(), migrationtest.NewOutside()
 	s := process(t, m, x, 1, &migrationtest.Life{})
-	s.Identity, s.Phases = identity, Phases{PhaseDocuments}
-	s.Indices, s.Targets, s.Snapshot = nil, nil, SnapshotOptions{Name: "nightly"}
-	if err := s.Join(t.Context()); err != nil {
+	s.Identity, s.Phases = identity, phase.Phases{phase.PhaseDocuments}
+	s.Indices, s.Targets, s.Snapshot = nil, nil, phase.SnapshotOptions{Name: "nightly"}
+	p := threeIndices()
+	p.Identity = "uuid 1"
+	for i := range p.Indices {
+		p.Indices[i].Entry.Locator.SnapshotName, p.Indices[i].Entry.Locator.SnapshotUUID = "nightly", "uuid 1"
+	}
+	plans(s, p)
+	if err := toItems(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
-	plan := threeIndices()
-	if identity != nil {
-		plan.Identity = "uuid 1"
-		if err := s.bindSnapshot(t.Context(), plan.Identity); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for i := range plan.Indices {
-		plan.Indices[i].Entry.Locator.SnapshotName, plan.Indices[i].Entry.Locator.SnapshotUUID = "nightly", "uuid 1"
-	}
-	if err := s.createEntries(t.Context(), plan); err != nil {
-		t.Fatal(err)
-	}
-	for id, it := range map[string]cms.Item{
-		"a": {CompletedAt: 1, Counts: cms.Counts{Live: 5, Indexed: 5}}, "b": {},
-	} {
-		it.ID = cms.ItemID{Index: id}.String()
-		m.Items[it.ID] = it
-	}
+	done := m.Items[cms.ItemID{Index: "a"}.String()]
+	done.CompletedAt, done.Counts = 1, cms.Counts{Live: 5, Indexed: 5}
+	m.Items[done.ID] = done
 	if recorded {
 		if _, err := session.EntriesOf(s.Coordinator).ClaimTarget(t.Context(), "a", "uuid of a"); err != nil {
 			t.Fatal(err)
@@ -53,12 +44,12 @@ func begun(t *testing.T, identity map[string]string, recorded bool) (*migrationt
 }
 
 func TestIdentityOfASession(t *testing.T) {
-	dry := map[string]string{DestinationKey: KindDryRun, PipelinesKey: "false"}
+	dry := map[string]string{phase.DestinationKey: phase.KindDryRun, phase.PipelinesKey: "false"}
 	toCluster := func(id string) map[string]string {
-		return map[string]string{DestinationKey: KindCluster, DestinationIDKey: id, PipelinesKey: "false"}
+		return map[string]string{phase.DestinationKey: phase.KindCluster, phase.DestinationIDKey: id, phase.PipelinesKey: "false"}
 	}
 	toFiles := func(id, compression string) map[string]string {
-		return map[string]string{DestinationKey: KindFiles, DestinationIDKey: id, CompressionKey: compression}
+		return map[string]string{phase.DestinationKey: phase.KindFiles, phase.DestinationIDKey: id, phase.CompressionKey: compression}
 	}
 	for _, c := range []struct {
 		name     string
@@ -73,7 +64,7 @@ func TestIdentityOfASession(t *testing.T) {
 		{name: "another cluster", was: toCluster("c1"), is: toCluster("c2"), recorded: true, refused: []string{`destination-id was "c1", is "c2"`}},
 		{name: "another export directory", was: toFiles("d1", "none"), is: toFiles("d2", "none"), refused: []string{`destination-id was "d1", is "d2"`}},
 		{name: "another compression", was: toFiles("d1", "zstd"), is: toFiles("d1", "gzip"), refused: []string{`export-compression was "zstd", is "gzip"`}},
-		{name: "with pipelines", was: toCluster("c1"), is: map[string]string{DestinationKey: KindCluster, DestinationIDKey: "c1", PipelinesKey: "true"}, refused: []string{`run-pipelines was "false", is "true"`}},
+		{name: "with pipelines", was: toCluster("c1"), is: map[string]string{phase.DestinationKey: phase.KindCluster, phase.DestinationIDKey: "c1", phase.PipelinesKey: "true"}, refused: []string{`run-pipelines was "false", is "true"`}},
 		{name: "another snapshot under the name", was: toCluster("c1"), is: toCluster("c1"), recorded: true, uuid: "uuid 2", refused: []string{`snapshot-uuid was "uuid 1", is "uuid 2"`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -81,21 +72,16 @@ func TestIdentityOfASession(t *testing.T) {
 				m, x := begun(t, c.was, c.recorded)
 				x.UUIDs = map[string]string{"a": "uuid of a", "b": "uuid of b", "c": "uuid of c"}
 				s := process(t, m, x, 2, &migrationtest.Life{})
-				s.Identity, s.Snapshot = c.is, SnapshotOptions{Name: "nightly"}
-				if c.is[DestinationKey] != KindCluster {
+				s.Identity, s.Snapshot, s.Phases = c.is, phase.SnapshotOptions{Name: "nightly"}, phase.Phases{phase.PhaseDocuments}
+				if c.is[phase.DestinationKey] != phase.KindCluster {
 					s.Targets, s.Indices = nil, nil
 				}
-				s.Plan = func(context.Context, string) (*plan.Plan, error) {
-					p := threeIndices()
-					if p.Identity = "uuid 1"; c.uuid != "" {
-						p.Identity = c.uuid
-					}
-					return p, nil
+				p := threeIndices()
+				if p.Identity = "uuid 1"; c.uuid != "" {
+					p.Identity = c.uuid
 				}
-				err := s.Join(t.Context())
-				if err == nil {
-					_, err = s.plan(t.Context())
-				}
+				plans(s, p)
+				err := toItems(t.Context(), s)
 				if len(c.refused) == 0 && err != nil || len(c.refused) > 0 && !errors.Is(err, fault.ErrConfig) {
 					t.Fatalf("%v", err)
 				}
@@ -112,11 +98,11 @@ func TestIdentityOfASession(t *testing.T) {
 // TestMigrates_SnapshotOfARound: the snapshots of a session are its own and those of the later rounds that have arrived.
 func TestMigrates_SnapshotOfARound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, x := begun(t, map[string]string{DestinationKey: KindCluster}, false)
+		m, x := begun(t, map[string]string{phase.DestinationKey: phase.KindCluster}, false)
 		c := process(t, m, x, 2, &migrationtest.Life{}).Coordinator
 		check := func(when, identity string, want, wantLater bool) {
 			t.Helper()
-			if is, later, err := Migrates(t.Context(), c, &plan.Plan{Identity: identity}); err != nil || is != want || later != wantLater {
+			if is, later, err := phase.Migrates(t.Context(), c, &plan.Plan{Identity: identity}); err != nil || is != want || later != wantLater {
 				t.Errorf("%s, %q: %t, later %t, %v", when, identity, is, later, err)
 			}
 		}
@@ -145,12 +131,12 @@ func TestMigrates_SnapshotOfARound(t *testing.T) {
 // TestDoneWorkIsOfTheSnapshotInTheRepository: a process that finds everything done has not planned.
 func TestDoneWorkIsOfTheSnapshotInTheRepository(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, x := begun(t, map[string]string{DestinationKey: KindDryRun}, false)
+		m, x := begun(t, map[string]string{phase.DestinationKey: phase.KindDryRun}, false)
 		m.Items = map[string]cms.Item{}
 		m.Records["phase:docs"] = cms.Record{ID: "phase:docs", Kind: "phase", State: session.PhaseCompleted}
 		for id, want := range map[string]error{"uuid 1": cms.ErrAllDone, "uuid 2": fault.ErrConfig} {
 			s := process(t, m, x, 2, &migrationtest.Life{})
-			s.Phases, s.Snapshot = Phases{PhaseDocuments}, SnapshotOptions{Name: "nightly"}
+			s.Phases, s.Snapshot = phase.Phases{phase.PhaseDocuments}, phase.SnapshotOptions{Name: "nightly"}
 			s.SnapshotUUID = func(context.Context, string) (string, error) { return id, nil }
 			if _, _, err := s.RunOne(t.Context(), nil); !errors.Is(err, want) {
 				t.Errorf("%s: %v", id, err)

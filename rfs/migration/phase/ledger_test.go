@@ -1,12 +1,12 @@
-package phase
+package phase_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/testing/migrationtest"
 )
@@ -14,31 +14,16 @@ import (
 // TestWhatIsCreatedIsRecordedAfterEveryDeath lets a process die at each of its calls: no index is on the target without a
 // record, and the next process completes the record with the UUID. An index that was there before has none.
 func TestWhatIsCreatedIsRecordedAfterEveryDeath(t *testing.T) {
-	keeping := func(m *migrationtest.Memory, x *migrationtest.Outside, n int, l *migrationtest.Life) *Session {
+	keeping := func(m *migrationtest.Memory, x *migrationtest.Outside, n int, l *migrationtest.Life) *phase.Session {
 		s := process(t, m, x, n, l)
-		s.Phases = Phases{PhaseIndices}
+		s.Phases, s.Snapshot = phase.Phases{phase.PhaseIndices}, phase.SnapshotOptions{Name: "rfs-s"}
 		s.Ledger = rollback.NewLedger(migrationtest.Seen{Outside: x, Life: l}, s.Coordinator, "", s.Log)
 		x.UUIDs["b"] = "uuid of before"
 		return s
 	}
-	work := func(ctx context.Context, s *Session) error {
-		if err := s.Join(ctx); err != nil {
-			return err
-		}
-		s.planned = threeIndices()
-		for {
-			st, err := s.look(ctx)
-			if err != nil || st.over {
-				return err
-			}
-			if _, _, err := s.next(ctx); err != nil {
-				return err
-			}
-		}
-	}
 	alone := &migrationtest.Life{}
 	synctest.Test(t, func(t *testing.T) {
-		if err := work(t.Context(), keeping(migrationtest.NewMemory(), migrationtest.NewOutside(), 1, alone)); err != nil {
+		if err := toItems(t.Context(), keeping(migrationtest.NewMemory(), migrationtest.NewOutside(), 1, alone)); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -47,7 +32,7 @@ func TestWhatIsCreatedIsRecordedAfterEveryDeath(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m, x := migrationtest.NewMemory(), migrationtest.NewOutside()
 				first := &migrationtest.Life{Dies: call, After: after}
-				if err := work(t.Context(), keeping(m, x, 1, first)); !first.Dead {
+				if err := toItems(t.Context(), keeping(m, x, 1, first)); !first.Dead {
 					t.Fatalf("call %d: the process ended with %v", call, err)
 				}
 				recorded := m.Creations(t)
@@ -56,7 +41,7 @@ func TestWhatIsCreatedIsRecordedAfterEveryDeath(t *testing.T) {
 						t.Errorf("death at call %d (after: %v): %s is on the target, recorded %v", call, after, name, recorded)
 					}
 				}
-				if err := work(t.Context(), keeping(m, x, 2, &migrationtest.Life{})); err != nil {
+				if err := toItems(t.Context(), keeping(m, x, 2, &migrationtest.Life{})); err != nil {
 					t.Fatalf("death at call %d (after: %v): %v", call, after, err)
 				}
 				recorded = m.Creations(t)

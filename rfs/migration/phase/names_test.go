@@ -1,4 +1,4 @@
-package phase
+package phase_test
 
 import (
 	"context"
@@ -7,22 +7,61 @@ import (
 	"log/slog"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/pattern"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/migration/creation"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/testing/creationtest"
 	"github.com/rfsd/rfsd/testing/migrationtest"
 )
 
-// derives returns a session of a snapshot with its plan; a worker process that leases items has none.
-func derives(t *testing.T, fixture string, req plan.Request, planned bool) (*Session, *plan.Plan) {
+// listed returns a session that has created the indices of a snapshot, with its plan. A worker process that leases items has no plan.
+func listed(t *testing.T, fixture string, req plan.Request, planned bool) (*phase.Session, *plan.Plan) {
+	t.Helper()
+	s, p := derives(t, fixture, req)
+	if err := toItems(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	if planned {
+		return s, p
+	}
+	other, _ := derives(t, fixture, req)
+	other.Coordinator, other.Targets = s.Coordinator, s.Targets
+	return other, p
+}
+
+// forge changes the recorded entry of an index.
+func forge(t *testing.T, s *phase.Session, index string, change func(e *plan.Entry)) {
+	t.Helper()
+	if err := session.EntriesOf(s.Coordinator).UpdateBody(t.Context(), index, func(was json.RawMessage) json.RawMessage {
+		e, err := plan.DecodeEntry(index, was)
+		if err != nil {
+			t.Error(err)
+			return was
+		}
+		change(&e)
+		body, err := e.Encode()
+		if err != nil {
+			t.Error(err)
+			return was
+		}
+		return body
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// derives returns a session of a snapshot with its plan.
+func derives(t *testing.T, fixture string, req plan.Request) (*phase.Session, *plan.Plan) {
 	t.Helper()
 	blobs, err := repo.NewDir(filepath.Join("..", "..", "..", "testing", "fixtures", fixture))
 	if err != nil {
@@ -34,10 +73,8 @@ func derives(t *testing.T, fixture string, req plan.Request, planned bool) (*Ses
 		t.Fatal(err)
 	}
 	s := process(t, migrationtest.NewMemory(), migrationtest.NewOutside(), 1, &migrationtest.Life{})
-	s.Snapshot, s.Request, s.Shards.Repo = SnapshotOptions{Name: "snap1"}, &req, blobs
-	if planned {
-		s.planned = plan
-	}
+	s.Snapshot, s.Phases, s.Request, s.Shards.Repo = phase.SnapshotOptions{Name: "snap1"}, phase.Phases{phase.PhaseIndices}, &req, blobs
+	plans(s, plan)
 	return s, plan
 }
 
@@ -113,16 +150,13 @@ func TestSession_AnEntryIsWhatSnapshotAndSettingsDecide(t *testing.T) {
 	} {
 		for _, planned := range []bool{true, false} {
 			t.Run(c.name+map[bool]string{true: "", false: ", without a plan"}[planned], func(t *testing.T) {
-				s, plan := derives(t, c.fixture, c.req, planned)
-				x := plan.Indices[0]
-				e := x.Entry
-				if e.Stream != nil {
-					part := *e.Stream
-					e.Stream = &part
-				}
-				c.forge(&e)
-				migrationtest.HaveIndex(t, s.Coordinator, x.Name, "uuid", e)
-				_, err := s.entry(t.Context(), x.Name, 0)
+				s, all := listed(t, c.fixture, c.req, planned)
+				x := all.Indices[0]
+				forge(t, s, x.Name, func(e *plan.Entry) {
+					e.Ours = nil // which would differ, too
+					c.forge(e)
+				})
+				_, err := s.CheckIndices(t.Context(), atOnce)
 				switch refused := c.field != "" && (planned || !c.planned); {
 				case !refused && err != nil, refused && !errors.Is(err, fault.ErrConfig):
 					t.Fatalf("%v", err)
@@ -132,6 +166,17 @@ func TestSession_AnEntryIsWhatSnapshotAndSettingsDecide(t *testing.T) {
 			})
 		}
 	}
+}
+
+// interrupting is a target whose first index is not created, because the process is interrupted.
+type interrupting struct {
+	phase.Indices
+	interrupt func()
+}
+
+func (i interrupting) Make(ctx context.Context, _ plan.Index) (creation.Made, error) {
+	i.interrupt()
+	return creation.Made{}, ctx.Err()
 }
 
 // TestSession_AForgedEntryCreatesNoIndex: a process that has not planned compares an entry with the metadata of its index before it
@@ -150,19 +195,19 @@ func TestSession_AForgedEntryCreatesNoIndex(t *testing.T) {
 		{"that of another stream", "os2.19.4-data-stream", func(e *plan.Entry) { e.Stream.Stream, e.Stream.Alias = "payroll", "payroll" }, "data stream"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s, plan := derives(t, c.fixture, plan.Request{}, false)
+			s, p := derives(t, c.fixture, plan.Request{})
+			p.Indices = p.Indices[:1]
+			ctx, interrupt := context.WithCancel(t.Context())
+			s.Indices = interrupting{s.Indices, interrupt}
+			if err := toItems(ctx, s); !errors.Is(err, context.Canceled) {
+				t.Fatalf("%v", err)
+			}
+			forge(t, s, p.Indices[0].Name, c.forge)
+			worker, _ := derives(t, c.fixture, *s.Request)
 			on := creationtest.NewIndices()
-			s.Indices, s.Targets, s.Tuner = &creation.Indices{Cluster: on, Version: creationtest.OpenSearch2, Log: slog.New(slog.DiscardHandler)}, nil, nil
-			x := plan.Indices[0]
-			c.forge(&x.Entry)
-			body, err := x.Entry.Encode()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := session.EntriesOf(s.Coordinator).Create(t.Context(), session.IndexEntry{Name: x.Name, State: session.PhaseNotStarted, Shards: x.Entry.Shards, Body: body}); err != nil {
-				t.Fatal(err)
-			}
-			_, _, err = s.makeIndex(t.Context(), x.Name)
+			worker.Coordinator, worker.Targets = s.Coordinator, nil
+			worker.Indices = &creation.Indices{Cluster: on, Version: creationtest.OpenSearch2, Log: slog.New(slog.DiscardHandler)}
+			_, _, err := worker.RunOne(t.Context(), nil)
 			if c.field == "" && err != nil || c.field != "" && (!errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), c.field)) {
 				t.Errorf("%v", err)
 			}
@@ -176,67 +221,90 @@ func TestSession_AForgedEntryCreatesNoIndex(t *testing.T) {
 // TestSession_AnEntryOfAnIndexThatIsNotSelected: the coordination store cannot add indices of the snapshot.
 func TestSession_AnEntryOfAnIndexThatIsNotSelected(t *testing.T) {
 	for _, planned := range []bool{true, false} {
-		s, all := derives(t, "7.10.2-demo", plan.Request{}, false)
-		x := all.Indices[1]
-		only, err := pattern.ParseList([]string{all.Indices[0].Name})
+		all, _ := listed(t, "7.10.2-demo", plan.Request{}, true)
+		indices := all.Planned().Indices
+		only, err := pattern.ParseList([]string{indices[0].Name})
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.Request.Indices = pattern.Selection{Include: only}
+		s, _ := derives(t, "7.10.2-demo", plan.Request{Indices: pattern.Selection{Include: only}})
+		s.Coordinator, s.Targets, s.Phases = all.Coordinator, all.Targets, phase.Phases{phase.PhaseDocuments}
 		if planned {
-			s.planned = &plan.Plan{Indices: all.Indices[:1]}
+			if err := toItems(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
 		}
-		migrationtest.HaveIndex(t, s.Coordinator, x.Name, "uuid", x.Entry)
-		if _, err := s.entry(t.Context(), x.Name, 0); !errors.Is(err, fault.ErrConfig) {
-			t.Errorf("%v", err)
+		_, err = s.CheckIndices(t.Context(), atOnce)
+		if !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), indices[1].Name) || planned != (s.Planned() != nil) {
+			t.Errorf("planned: %t: %v", planned, err)
 		}
 	}
 }
 
 // TestSession_AForgedEntryChangesNoIndex: nothing is set, hardened or sought on the target by an entry that is refused.
 func TestSession_AForgedEntryChangesNoIndex(t *testing.T) {
-	for name, does := range map[string]func(ctx context.Context, s *Session, e session.IndexEntry) error{
-		"seed":   func(ctx context.Context, s *Session, _ session.IndexEntry) error { return s.seed(ctx) },
-		"unseal": func(ctx context.Context, s *Session, _ session.IndexEntry) error { return s.unseal(ctx) },
-		"adopt":  func(ctx context.Context, s *Session, e session.IndexEntry) error { return s.adoptLate(ctx, e) },
-		"arrival": func(ctx context.Context, s *Session, _ session.IndexEntry) error {
-			_, err := s.checkArrivals(ctx)
-			return err
-		},
-		"aliases": func(ctx context.Context, s *Session, _ session.IndexEntry) error { return s.setLateAliases(ctx) },
-		"end of writing": func(ctx context.Context, s *Session, e session.IndexEntry) error {
-			entry, err := plan.DecodeEntry(e.Name, e.Body)
-			if err != nil {
+	end := func(ctx context.Context, s *phase.Session, _ string) error {
+		_, _, err := s.EndDocuments(ctx, true)
+		return err
+	}
+	for name, does := range map[string]func(ctx context.Context, s *phase.Session, index string) error{
+		"seed": func(ctx context.Context, s *phase.Session, _ string) error { return s.SeedOnce(ctx, "worker") },
+		"failed items are tried again": func(ctx context.Context, s *phase.Session, index string) error {
+			if _, err := s.Coordinator.SeedItems(ctx, slices.Values([]cms.ItemID{{Index: index}})); err != nil {
 				return err
 			}
-			entry.Late = map[string]json.RawMessage{"payroll": json.RawMessage(`{"evil":{"is_write_index":false}}`)}
-			return s.endWriting(ctx, e.Name, entry)
+			if _, err := s.Coordinator.FailIndex(ctx, index, "damaged"); err != nil {
+				return err
+			}
+			return s.RetryFailed(ctx)
+		},
+		"arrival": end,
+		"aliases": func(ctx context.Context, s *phase.Session, index string) error {
+			s.Counts = nil
+			return end(ctx, s, index)
+		},
+		"end of writing": func(ctx context.Context, s *phase.Session, index string) error {
+			s.Counts, s.Root = nil, s.Coordinator
+			return end(ctx, s, index)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, plan := derives(t, "7.10.2-demo", plan.Request{}, true)
+			s, plan := listed(t, "7.10.2-demo", plan.Request{}, true)
 			on := migrationtest.NewOutside()
-			if err := s.Join(t.Context()); err != nil {
-				t.Fatal(err)
-			}
 			at := migrationtest.Whole{Seen: migrationtest.Seen{Outside: on, Life: &migrationtest.Life{}}, Docs: nil}
 			s.Tuner, s.Indices, s.Counts = at, at, at
-			x := plan.Indices[0]
-			e := x.Entry
-			e.Naming.Index, e.Late = "payroll", map[string]json.RawMessage{"payroll": json.RawMessage(`{"evil":{}}`)}
-			migrationtest.HaveIndex(t, s.Coordinator, x.Name, "uuid", e)
-			stored, err := session.EntriesOf(s.Coordinator).Read(t.Context(), x.Name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := does(t.Context(), s, stored); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "target name") {
+			index := plan.Indices[0].Name
+			forge(t, s, index, forgedTarget)
+			if err := does(t.Context(), s, index); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "target name") {
 				t.Errorf("%v", err)
 			}
-			if len(on.AliasesOf) > 0 {
+			if on.AliasesOf["payroll"] != "" || on.AliasesOf[index] != "" {
 				t.Errorf("aliases were set: %v", on.AliasesOf)
 			}
 		})
 	}
+}
+
+// TestSession_AForgedEntryIsNotAdopted: without the phase indices, an index that is missing on the target fails until it is there.
+func TestSession_AForgedEntryIsNotAdopted(t *testing.T) {
+	s, p := derives(t, "7.10.2-demo", plan.Request{})
+	s.Phases = phase.Phases{phase.PhaseDocuments}
+	if err := toItems(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	index := p.Indices[0].Name
+	if e, err := session.EntriesOf(s.Coordinator).Read(t.Context(), index); err != nil || e.State != session.PhaseFailed {
+		t.Fatalf("%+v, %v", e, err)
+	}
+	forge(t, s, index, forgedTarget)
+	if err := s.ReopenFailed(t.Context()); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "target name") {
+		t.Errorf("%v", err)
+	}
+}
+
+// forgedTarget makes an entry that of another target index, with an alias that may not be written through.
+func forgedTarget(e *plan.Entry) {
+	e.Naming.Index, e.Ours, e.Late = "payroll", nil, map[string]json.RawMessage{"payroll": json.RawMessage(`{"evil":{"is_write_index":false}}`)}
 }
 
 // TestSession_AliasesThatWaitAreThoseOfTheIndex: an alias that the index does not have in the snapshot is not set.
@@ -252,19 +320,22 @@ func TestSession_AliasesThatWaitAreThoseOfTheIndex(t *testing.T) {
 		{"without its filter", `{"some":{}}`, true},
 		{"no object", `["all"]`, true},
 	} {
-		s, plan := derives(t, "7.10.2-demo", plan.Request{}, true)
+		s, p := derives(t, "7.10.2-demo", plan.Request{})
+		x := &p.Indices[0]
+		p.Indices = p.Indices[:1]
+		x.Source.Aliases = json.RawMessage(`{"some":{"filter":{"term":{"a":1}}},"all":{"is_write_index":true}}`)
+		if err := toItems(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
 		on := creationtest.NewIndices()
 		s.Indices = &creation.Indices{Cluster: on, Version: creationtest.OpenSearch2, Log: slog.New(slog.DiscardHandler)}
-		x := plan.Indices[0]
-		x.Source.Aliases = json.RawMessage(`{"some":{"filter":{"term":{"a":1}}},"all":{"is_write_index":true}}`)
-		e := x.Entry
-		e.Late = map[string]json.RawMessage{e.Naming.Index: json.RawMessage(c.late)}
-		migrationtest.HaveIndex(t, s.Coordinator, x.Name, "uuid", e)
-		err := s.setAliases(t.Context(), x.Name, e)
+		target := x.Entry.Naming.Index
+		forge(t, s, x.Name, func(e *plan.Entry) { e.Late = map[string]json.RawMessage{target: json.RawMessage(c.late)} })
+		_, _, err := s.EndDocuments(t.Context(), true)
 		if errors.Is(err, fault.ErrConfig) != c.refused || !c.refused && err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		if set := on.Aliases[e.Naming.Index]; (set == "") != c.refused {
+		if set := on.Aliases[target]; (set == "") != c.refused {
 			t.Errorf("%s: set %s", c.name, set)
 		}
 	}
@@ -272,19 +343,24 @@ func TestSession_AliasesThatWaitAreThoseOfTheIndex(t *testing.T) {
 
 // TestSession_AForgedEntryDropsNoAlias: only aliases that an index has lost since the former snapshot are removed.
 func TestSession_AForgedEntryDropsNoAlias(t *testing.T) {
-	s, all := derives(t, "7.10.2-demo", plan.Request{}, true)
-	x := all.Indices[0]
-	same := &plan.Since{Locator: x.Entry.Locator, Shards: x.Entry.Shards}
-	for name, since := range map[string]*plan.Since{"a first snapshot": nil, "aliases that did not change": same, "a recreated index": {Locator: same.Locator, Another: true}} {
+	for name, since := range map[string]func(e plan.Entry) *plan.Since{
+		"a first snapshot":            func(plan.Entry) *plan.Since { return nil },
+		"aliases that did not change": func(e plan.Entry) *plan.Since { return &plan.Since{Locator: e.Locator, Shards: e.Shards} },
+		"a recreated index": func(e plan.Entry) *plan.Since {
+			return &plan.Since{Locator: e.Locator, Shards: e.Shards, Another: true}
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
-			on := creationtest.NewIndices()
-			s.Indices = &creation.Indices{Cluster: on, Version: creationtest.OpenSearch2, Requester: nothing{t}, Log: slog.New(slog.DiscardHandler)}
-			e := x.Entry
-			e.Since, e.Dropped = since, map[string][]string{e.Naming.Index: {"theirs"}}
-			if err := s.checkLate(t.Context(), x.Name, e); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "dropped aliases") {
-				t.Errorf("%v", err)
+			s, p := derives(t, "7.10.2-demo", plan.Request{})
+			x := &p.Indices[0]
+			p.Indices = p.Indices[:1]
+			x.Entry.Since, s.Request.Follow = since(x.Entry), &plan.Follow{}
+			if err := toItems(t.Context(), s); err != nil {
+				t.Fatal(err)
 			}
-			if err := s.dropAliases(t.Context(), x.Name, e); !errors.Is(err, fault.ErrConfig) {
+			s.Indices = &creation.Indices{Cluster: creationtest.NewIndices(), Version: creationtest.OpenSearch2, Requester: nothing{t}, Log: slog.New(slog.DiscardHandler)}
+			forge(t, s, x.Name, func(e *plan.Entry) { e.Late, e.Dropped = nil, map[string][]string{e.Naming.Index: {"theirs"}} })
+			if _, _, err := s.EndDocuments(t.Context(), true); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "dropped aliases") {
 				t.Errorf("%v", err)
 			}
 		})

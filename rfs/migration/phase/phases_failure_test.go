@@ -1,4 +1,4 @@
-package phase
+package phase_test
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/live"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
@@ -97,8 +98,8 @@ func TestASnapshotOfTheNameThatIsNotOursIsNeverUsed(t *testing.T) {
 		x.Snapshots["rfs-s"] = live.State{UUID: "foreign", State: "SUCCESS"}
 		s := process(t, m, x, 1, &migrationtest.Life{})
 		err := toItems(t.Context(), s)
-		var failed *PhaseFailed
-		if !errors.As(err, &failed) || failed.Phase != PhaseSnapshot || !strings.Contains(err.Error(), "--retry-snapshot") || m.Events("failed") != 1 {
+		var failed *phase.PhaseFailed
+		if !errors.As(err, &failed) || failed.Phase != phase.PhaseSnapshot || !strings.Contains(err.Error(), "--retry-snapshot") || m.Events("failed") != 1 {
 			t.Fatalf("%v, %d events", err, m.Events("failed"))
 		}
 		if err := toItems(t.Context(), process(t, m, x, 2, &migrationtest.Life{})); !errors.As(err, &failed) || m.Events("failed") != 1 {
@@ -109,8 +110,8 @@ func TestASnapshotOfTheNameThatIsNotOursIsNeverUsed(t *testing.T) {
 		if err := toItems(t.Context(), retry); err != nil {
 			t.Fatal(err)
 		}
-		if name, uuid, err := retry.snapshotName(t.Context()); err != nil || name != "rfs-s-2" || uuid != "uuid of rfs-s-2" {
-			t.Errorf("%s %s %v", name, uuid, err)
+		if p := retry.Planned(); p.Snapshot != "rfs-s-2" || p.UUID != "uuid of rfs-s-2" {
+			t.Errorf("planned %s %s", p.Snapshot, p.UUID)
 		}
 	})
 }
@@ -124,7 +125,7 @@ func TestTheRepositoryHoldsTheSnapshotThatWasCreated(t *testing.T) {
 		s.Plan = func(context.Context, string) (*plan.Plan, error) {
 			return &plan.Plan{Snapshot: "rfs-s", UUID: "another"}, nil
 		}
-		_, err := s.plan(t.Context())
+		err := toItems(t.Context(), s)
 		for _, word := range []string{"UUID another", "has uuid of rfs-s", "--repo-uri"} {
 			if !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), word) {
 				t.Errorf("%q is not in: %v", word, err)
@@ -157,7 +158,7 @@ func TestASnapshotReplacedWhileItRunsIsNeverUsed(t *testing.T) {
 			}
 			replace(x)
 			err := toItems(t.Context(), process(t, m, x, 2, &migrationtest.Life{}))
-			var failed *PhaseFailed
+			var failed *phase.PhaseFailed
 			if !errors.As(err, &failed) || !strings.Contains(err.Error(), name) || x.Created["index a"] != 0 {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -193,7 +194,7 @@ func TestAFailedOrPartialSnapshotStopsWithTheCause(t *testing.T) {
 			s := process(t, m, x, 1, &migrationtest.Life{})
 			s.Snapshot.AllowPartial = c.partial
 			err := toItems(t.Context(), s)
-			var failed *PhaseFailed
+			var failed *phase.PhaseFailed
 			if errors.As(err, &failed) != c.failed || c.failed != strings.Contains(fmt.Sprint(err), c.ends) || m.Events("failed") > 1 {
 				t.Errorf("%+v: %v, %d events", c, err, m.Events("failed"))
 			}
@@ -203,7 +204,7 @@ func TestAFailedOrPartialSnapshotStopsWithTheCause(t *testing.T) {
 
 // dated is a source that dates snapshots by their names.
 type dated struct {
-	Snapshots
+	phase.Snapshots
 	started map[string]int64
 }
 
@@ -225,9 +226,6 @@ func TestSession_ASnapshotBeforeTheFormerOne(t *testing.T) {
 			s := process(t, m, x, number, &migrationtest.Life{})
 			s.Snapshot.Retry = retry
 			s.Snapshots, s.Request = dated{s.Snapshots, started}, &plan.Request{Follow: &plan.Follow{Since: "base"}}
-			if err := s.retrySnapshot(t.Context()); err != nil {
-				t.Fatal(err)
-			}
 			err := toItems(t.Context(), s)
 			p, rerr := session.PhasesOf(s.Coordinator).Read(t.Context(), session.SnapshotPhase)
 			if rerr != nil {
@@ -235,7 +233,7 @@ func TestSession_ASnapshotBeforeTheFormerOne(t *testing.T) {
 			}
 			return p, err
 		}
-		var failed *PhaseFailed
+		var failed *phase.PhaseFailed
 		p, err := run(1, false)
 		if p.State != session.PhaseFailed || !errors.As(err, &failed) || !strings.Contains(err.Error(), "the clock") || !strings.Contains(err.Error(), "--retry-snapshot") {
 			t.Fatalf("%+v, %v", p, err)
@@ -285,7 +283,7 @@ func TestSession_ASnapshotThatFailsAgain(t *testing.T) {
 	foreign := live.State{UUID: "of others", State: "SUCCESS"}
 	for _, c := range []struct {
 		name    string
-		options func(*SnapshotOptions)
+		options func(*phase.SnapshotOptions)
 		there   map[string]live.State // before the first run
 		runs    []string              // what the snapshot of each run becomes
 		want    string                // snapshot of the last run
@@ -293,11 +291,11 @@ func TestSession_ASnapshotThatFailsAgain(t *testing.T) {
 		failed  bool
 		says    string
 	}{
-		{"a migration", func(*SnapshotOptions) {}, nil, []string{"FAILED", "SUCCESS"}, "rfs-s", []string{"rfs-s"}, true, "run again with --retry-snapshot"},
-		{"--retry-snapshot", func(o *SnapshotOptions) { o.Retry = true }, nil, []string{"FAILED", "PARTIAL", "SUCCESS"}, "rfs-s-4", []string{"rfs-s-2", "rfs-s-3", "rfs-s-4"}, false, ""},
-		{"a round", func(o *SnapshotOptions) { o.Renews = true }, nil, []string{"PARTIAL", "FAILED", "SUCCESS"}, "rfs-s-3", []string{"rfs-s-3"}, false, ""},
-		{"a round that fails again", func(o *SnapshotOptions) { o.Renews = true }, nil, []string{"PARTIAL", "FAILED"}, "rfs-s-2", []string{"rfs-s-2"}, true, "the next run of the same command makes another snapshot"},
-		{"a snapshot of others has the name", func(o *SnapshotOptions) { o.Renews = true }, map[string]live.State{"rfs-s": foreign, "rfs-s-2": foreign}, []string{"", "", "SUCCESS"}, "rfs-s-3", []string{"rfs-s", "rfs-s-2", "rfs-s-3"}, false, ""},
+		{"a migration", func(*phase.SnapshotOptions) {}, nil, []string{"FAILED", "SUCCESS"}, "rfs-s", []string{"rfs-s"}, true, "run again with --retry-snapshot"},
+		{"--retry-snapshot", func(o *phase.SnapshotOptions) { o.Retry = true }, nil, []string{"FAILED", "PARTIAL", "SUCCESS"}, "rfs-s-4", []string{"rfs-s-2", "rfs-s-3", "rfs-s-4"}, false, ""},
+		{"a round", func(o *phase.SnapshotOptions) { o.Renews = true }, nil, []string{"PARTIAL", "FAILED", "SUCCESS"}, "rfs-s-3", []string{"rfs-s-3"}, false, ""},
+		{"a round that fails again", func(o *phase.SnapshotOptions) { o.Renews = true }, nil, []string{"PARTIAL", "FAILED"}, "rfs-s-2", []string{"rfs-s-2"}, true, "the next run of the same command makes another snapshot"},
+		{"a snapshot of others has the name", func(o *phase.SnapshotOptions) { o.Renews = true }, map[string]live.State{"rfs-s": foreign, "rfs-s-2": foreign}, []string{"", "", "SUCCESS"}, "rfs-s-3", []string{"rfs-s", "rfs-s-2", "rfs-s-3"}, false, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inPhases(t, func(t *testing.T, m *migrationtest.Memory, x *migrationtest.Outside) {
@@ -319,14 +317,14 @@ func TestSession_ASnapshotThatFailsAgain(t *testing.T) {
 						t.Fatalf("run %d: %s", i, p.Body)
 					}
 				}
-				r, derr := DecodeSnapshot(p.Body)
+				r, derr := phase.DecodeSnapshot(p.Body)
 				if derr != nil || r.Name != c.want || (p.State == session.PhaseFailed) != c.failed {
 					t.Errorf("%s is %s, %v", r.Name, p.State, derr)
 				}
 				if left := slices.Sorted(maps.Keys(x.Snapshots)); !slices.Equal(left, c.left) {
 					t.Errorf("the source has %q, want %q", left, c.left)
 				}
-				var failed *PhaseFailed
+				var failed *phase.PhaseFailed
 				if c.failed && (!errors.As(err, &failed) || !strings.Contains(failed.Error(), c.says) || failed.Renewed == (c.name == "a migration")) {
 					t.Error(err)
 				}
@@ -338,15 +336,10 @@ func TestSession_ASnapshotThatFailsAgain(t *testing.T) {
 func TestAPhaseThatFailsTooOftenIsFailedWithOneEvent(t *testing.T) {
 	inPhases(t, func(t *testing.T, m *migrationtest.Memory, x *migrationtest.Outside) {
 		x.Globals = fmt.Errorf("template t: unknown setting: %w", fault.ErrRejected)
-		var failed *PhaseFailed
-		attempts := 0
-		for ; attempts < 20; attempts++ {
-			if err := toItems(t.Context(), process(t, m, x, attempts, &migrationtest.Life{})); errors.As(err, &failed) {
-				break
-			}
-		}
-		if attempts != timing.DefaultMaxAttempts || failed == nil || !strings.Contains(failed.Reason, "unknown setting") || m.Events("failed") != 1 {
-			t.Errorf("%d attempts, %v, %d events", attempts, failed, m.Events("failed"))
+		var failed *phase.PhaseFailed
+		err := toItems(t.Context(), process(t, m, x, 1, &migrationtest.Life{}))
+		if !errors.As(err, &failed) || !strings.Contains(failed.Reason, "unknown setting") || m.Events("failed") != 1 || x.Sent != timing.DefaultMaxAttempts {
+			t.Fatalf("%d attempts, %v, %d events", x.Sent, err, m.Events("failed"))
 		}
 		if words := failed.Error(); strings.Contains(words, "--retry-snapshot") || !strings.Contains(words, "run the same command") {
 			t.Errorf("the remedy of another phase: %s", words)
@@ -376,7 +369,7 @@ func TestSession_DamageOfTheRepositoryEndsAPhaseAtOnce(t *testing.T) {
 		x.Globals = fault.Corrupt("meta-u.dat", "", 17, "it has no codec header")
 		s := process(t, m, x, 1, &migrationtest.Life{})
 		err := toItems(t.Context(), s)
-		var failed *PhaseFailed
+		var failed *phase.PhaseFailed
 		if !errors.As(err, &failed) || !strings.Contains(failed.Reason, "meta-u.dat") || !strings.Contains(failed.Reason, "17") || m.Events("failed") != 1 {
 			t.Errorf("%v, %d events", err, m.Events("failed"))
 		}
@@ -395,8 +388,8 @@ func TestWithoutThePhaseIndicesNothingIsCreatedAndTheMissingFail(t *testing.T) {
 	inPhases(t, func(t *testing.T, m *migrationtest.Memory, x *migrationtest.Outside) {
 		x.UUIDs["a"], x.UUIDs["c"] = "made by hand", "made by hand"
 		s := process(t, m, x, 1, &migrationtest.Life{})
-		s.Phases = Phases{PhaseDocuments}
-		s.Snapshot = SnapshotOptions{Name: "rfs-s"}
+		s.Phases = phase.Phases{phase.PhaseDocuments}
+		s.Snapshot = phase.SnapshotOptions{Name: "rfs-s"}
 		if err := toItems(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
@@ -434,7 +427,7 @@ func TestLateAliasesWaitForEveryDocument(t *testing.T) {
 		end := func(index, status string) {
 			for id, it := range m.Items {
 				if r, err := it.Range(); err == nil && r.Index == index && it.Open() {
-					it.CompletedAt, it.Status = 1, status
+					it.CompletedAt, it.Status, it.Engine = 1, status, "go"
 					m.Items[id] = it
 				}
 			}
@@ -442,7 +435,7 @@ func TestLateAliasesWaitForEveryDocument(t *testing.T) {
 		end("a", "")
 		end("b", cms.StatusFailed)
 		for range 2 {
-			if err := s.setLateAliases(t.Context()); err != nil {
+			if _, _, err := s.EndDocuments(t.Context(), true); err != nil {
 				t.Fatal(err)
 			}
 			if len(x.AliasesOf) != 1 || !strings.Contains(x.AliasesOf["a"], "alias-of-a") {
@@ -450,7 +443,7 @@ func TestLateAliasesWaitForEveryDocument(t *testing.T) {
 			}
 		}
 		x.AliasesOf["a"] = ""
-		if err := s.setLateAliases(t.Context()); err != nil || x.AliasesOf["a"] != "" {
+		if _, _, err := s.EndDocuments(t.Context(), true); err != nil || x.AliasesOf["a"] != "" {
 			t.Errorf("set twice: %v, %v", x.AliasesOf, err)
 		}
 	})
@@ -458,7 +451,7 @@ func TestLateAliasesWaitForEveryDocument(t *testing.T) {
 
 // watched tells when the state of a snapshot is asked for.
 type watched struct {
-	Snapshots
+	phase.Snapshots
 	asked func()
 }
 

@@ -1,8 +1,7 @@
-package phase
+package phase_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -13,9 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/snapshot"
 	"github.com/rfsd/rfsd/testing/migrationtest"
@@ -29,13 +30,13 @@ func newMemory() *migrationtest.Memory {
 }
 
 // follows reports whether the table lets a state follow another.
-func follows(phase, was, is string) error {
-	row, err := RowFor(phase, was)
+func follows(name, was, is string) error {
+	row, err := phase.RowFor(name, was)
 	if err != nil {
 		return err
 	}
 	if was != is && !slices.Contains(row.Next, is) && !slices.Contains(row.Again, is) {
-		return fmt.Errorf("phase %s went from %q to %q", phase, was, is)
+		return fmt.Errorf("phase %s went from %q to %q", name, was, is)
 	}
 	return nil
 }
@@ -51,40 +52,36 @@ func threeIndices() *plan.Plan {
 	return p
 }
 
+func threeIndicesOf(_ context.Context, name string) (*plan.Plan, error) {
+	p := threeIndices()
+	p.Snapshot, p.UUID = name, "uuid of "+name
+	return p, nil
+}
+
 // process is a worker that sees the store and the clusters for as long as it lives.
-func process(t *testing.T, store cms.Store, x *migrationtest.Outside, n int, l *migrationtest.Life) *Session {
+func process(t *testing.T, store cms.Store, x *migrationtest.Outside, n int, l *migrationtest.Life) *phase.Session {
 	t.Helper()
 	coordinator := cms.New(cms.Config{Store: migrationtest.Mortal{Store: store, Life: l}, Creator: "test", InitialLease: time.Minute})
 	on, log := migrationtest.Seen{Outside: x, Life: l}, slog.New(slog.DiscardHandler)
-	return &Session{
-		Coordinator: coordinator, Holder: fmt.Sprint("process", n), Log: log, Settings: map[string]string{"snapshot": ""}, Phases: Phases{PhaseSnapshot, PhaseMetadata, PhaseIndices, PhaseDocuments},
-		Source:   Source{Snapshot: SnapshotOptions{Name: "rfs-s", Derived: true, Repository: "r"}, Snapshots: on, Plan: func(context.Context, string) (*plan.Plan, error) { return threeIndices(), nil }},
-		Transfer: Transfer{Runner: &engine.Runner{Clock: timing.SystemClock(), Log: log}},
-		Cluster:  Cluster{Globals: on.MigrateGlobals, Indices: on, Targets: on},
+	return &phase.Session{
+		Coordinator: coordinator, Holder: fmt.Sprint("process", n), Log: log, Settings: map[string]string{"snapshot": ""}, Phases: phase.Phases{phase.PhaseSnapshot, phase.PhaseMetadata, phase.PhaseIndices, phase.PhaseDocuments},
+		Source:   phase.Source{Snapshot: phase.SnapshotOptions{Name: "rfs-s", Derived: true, Repository: "r"}, Snapshots: on, Plan: threeIndicesOf},
+		Transfer: phase.Transfer{Runner: &engine.Runner{Clock: timing.SystemClock(), Log: log}},
+		Cluster:  phase.Cluster{Globals: on.MigrateGlobals, Indices: on, Targets: on},
 	}
 }
 
 // toItems runs the phases of one process up to the items, or until an error.
-func toItems(ctx context.Context, s *Session) error {
+func toItems(ctx context.Context, s *phase.Session) error {
 	if err := s.Join(ctx); err != nil {
 		return err
 	}
-	if s.planned == nil {
-		s.planned = threeIndices() // this process reads the snapshot itself
-	}
-	for {
-		st, _, err := s.next(ctx)
-		var busy *cms.NoneAvailable
-		switch {
-		case errors.As(err, &busy):
-			err = s.waitForOthers(ctx, st, busy)
-		case err == nil && st.Does == WorkOnItem:
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
+	return s.Through(ctx, &retry.Outage{Limit: time.Minute, Now: func() time.Duration { return s.Runner.Clock.Read().Mono }})
+}
+
+// plans makes p the plan of a session's snapshot.
+func plans(s *phase.Session, p *plan.Plan) {
+	s.Plan = func(context.Context, string) (*plan.Plan, error) { return p, nil }
 }
 
 // remains is what a migration leaves behind, without times, holders and attempts.

@@ -1,11 +1,10 @@
-package phase
+package phase_test
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"maps"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -17,8 +16,11 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/failed"
+	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/document/doc"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/source/repo"
@@ -36,8 +38,32 @@ func (short) Edit(d *doc.Document, _ int64) (bool, error) {
 
 func (short) Forget() {}
 
-// TestUnmanaged_OnlyWholeIndices: a policy could lock or delete an index of which documents are still missing.
-func TestUnmanaged_OnlyWholeIndices(t *testing.T) {
+// attached is a target that records to which indices a policy was attached.
+type attached struct {
+	indices  []string
+	patterns bool // of the source were set
+}
+
+func (a *attached) Attachments(_ context.Context, p *plan.Plan) (map[string]metadata.Attachment, error) {
+	all := map[string]metadata.Attachment{}
+	for _, x := range p.Indices {
+		all[x.Name] = metadata.Attachment{Policy: "keep"}
+	}
+	return all, nil
+}
+
+func (a *attached) Attach(_ context.Context, index string, _ metadata.Attachment) (string, error) {
+	a.indices = append(a.indices, index)
+	return "", nil
+}
+
+func (a *attached) SetPatterns(context.Context, *plan.Plan, objects.Ledger) error {
+	a.patterns = true
+	return nil
+}
+
+// TestSession_PoliciesOfWholeIndices: a policy could lock or delete an index of which documents are still missing.
+func TestSession_PoliciesOfWholeIndices(t *testing.T) {
 	all := []string{"catalogue", "orders", "weblogs"}
 	for _, c := range []struct {
 		name   string
@@ -45,7 +71,8 @@ func TestUnmanaged_OnlyWholeIndices(t *testing.T) {
 		fails  string
 		change func(index string, e *plan.Entry)
 		want   []string
-		whole  bool
+		// Patterns attach policies to indices that are created later, so they are set when all documents have arrived.
+		patterns bool
 	}{
 		{"all", false, "", func(string, *plan.Entry) {}, all, true},
 		{"documents failed", true, "", func(string, *plan.Entry) {}, []string{"catalogue"}, false},
@@ -55,10 +82,10 @@ func TestUnmanaged_OnlyWholeIndices(t *testing.T) {
 				e.Arrival = &progress.Arrival{Problem: "documents are missing"}
 			}
 		}, []string{"catalogue", "orders"}, false},
-		{"they have it already", false, "", func(_ string, e *plan.Entry) { e.Managed = true }, nil, true},
-		{"others created them", false, "", func(_ string, e *plan.Entry) { e.Ours = nil }, nil, true},
-		{"a trial run", false, "", func(_ string, e *plan.Entry) { e.Trial = &plan.Trial{} }, nil, true},
-		{"data streams", false, "", func(_ string, e *plan.Entry) { e.Create = true }, nil, true},
+		{"they have it already", false, "", func(_ string, e *plan.Entry) { e.Managed = true }, nil, false},
+		{"others created them", false, "", func(_ string, e *plan.Entry) { e.Ours = nil }, nil, false},
+		{"a trial run", false, "", func(_ string, e *plan.Entry) { e.Trial = &plan.Trial{} }, nil, false},
+		{"data streams", false, "", func(_ string, e *plan.Entry) { e.Create = true }, nil, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			blobs, err := repo.NewDir(filepath.Join("..", "..", "..", "testing", "fixtures", "7.10.2-demo"))
@@ -77,10 +104,10 @@ func TestUnmanaged_OnlyWholeIndices(t *testing.T) {
 			defer recorder.Close()
 			req := plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto}
 			log := slog.New(slog.DiscardHandler)
-			s := &Session{
-				Coordinator: cms.New(cms.Config{Store: store, Creator: "test"}), Holder: "worker", Settings: req.Settings(""), Log: log, Phases: Phases{PhaseDocuments},
-				Source: Source{Plan: func(ctx context.Context, _ string) (*plan.Plan, error) { return plan.New(ctx, blobs, req) }},
-				Transfer: Transfer{
+			s := &phase.Session{
+				Coordinator: cms.New(cms.Config{Store: store, Creator: "test"}), Holder: "worker", Settings: req.Settings(""), Log: log, Phases: phase.Phases{phase.PhaseDocuments},
+				Source: phase.Source{Plan: func(ctx context.Context, _ string) (*plan.Plan, error) { return plan.New(ctx, blobs, req) }},
+				Transfer: phase.Transfer{
 					Shards: shards.Reader{Repo: blobs},
 					Runner: &engine.Runner{Destination: engine.ToNowhere(), Failed: recorder, Meter: engine.NewMeter(), Clock: timing.SystemClock(), Log: log},
 				},
@@ -120,9 +147,13 @@ func TestUnmanaged_OnlyWholeIndices(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			waiting, whole, err := s.unmanaged(t.Context())
-			if got := slices.Sorted(maps.Keys(waiting)); err != nil || !slices.Equal(got, c.want) || whole != c.whole {
-				t.Errorf("%q, whole %t, %v", got, whole, err)
+			var p attached
+			s.Policies = &p
+			if _, _, err := s.EndDocuments(t.Context(), true); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(p.indices, c.want) || p.patterns != c.patterns {
+				t.Errorf("attached to %q, index patterns %t", p.indices, p.patterns)
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-package phase
+package phase_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package phase
+package phase_test
 
 import (
 	"context"
@@ -9,12 +9,13 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/destination/tuning"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 )
 
 // tunings records the scopes that a Tuner was called with.
 type tunings struct {
-	Tuner
+	phase.Tuner
 	got []tuning.Scope
 	err error
 }
@@ -26,6 +27,7 @@ func (w *tunings) Tune(_ context.Context, _ []string, scope tuning.Scope) error 
 
 // TestRefreshesAreAMatterOfLargeIndicesOfOurs: small ones are sent before a refresh costs anything.
 func TestRefreshesAreAMatterOfLargeIndicesOfOurs(t *testing.T) {
+	const large = 64 << 20
 	forbidden := fmt.Errorf("403: %w", fault.ErrConfig)
 	for _, c := range []struct {
 		name  string
@@ -35,18 +37,18 @@ func TestRefreshesAreAMatterOfLargeIndicesOfOurs(t *testing.T) {
 		got   []tuning.Scope
 		fails bool
 	}{
-		{"large", tuning.Refreshes, plan.Entry{Ours: []string{"a"}, Bytes: []int64{refreshedBytes / 2, refreshedBytes / 2}}, nil, []tuning.Scope{tuning.Refreshes}, false},
-		{"small", tuning.Refreshes, plan.Entry{Ours: []string{"a"}, Bytes: []int64{refreshedBytes/2 - 1, refreshedBytes / 2}}, nil, nil, false},
+		{"large", tuning.Refreshes, plan.Entry{Ours: []string{"a"}, Bytes: []int64{large / 2, large / 2}}, nil, []tuning.Scope{tuning.Refreshes}, false},
+		{"small", tuning.Refreshes, plan.Entry{Ours: []string{"a"}, Bytes: []int64{large/2 - 1, large / 2}}, nil, nil, false},
 		{"small, as asked", tuning.All, plan.Entry{Ours: []string{"a"}, Bytes: []int64{1}}, nil, []tuning.Scope{tuning.All}, false},
 		{"of unknown size", tuning.Refreshes, plan.Entry{Ours: []string{"a"}}, nil, []tuning.Scope{tuning.Refreshes}, false},
-		{"another's", tuning.All, plan.Entry{Bytes: []int64{refreshedBytes}}, nil, nil, false},
+		{"another's", tuning.All, plan.Entry{Bytes: []int64{large}}, nil, nil, false},
 		{"a data stream", tuning.All, plan.Entry{Ours: []string{"a"}, Create: true}, nil, nil, false},
-		{"nothing to tune", tuning.Nothing, plan.Entry{Ours: []string{"a"}, Bytes: []int64{refreshedBytes}}, nil, nil, false},
+		{"nothing to tune", tuning.Nothing, plan.Entry{Ours: []string{"a"}, Bytes: []int64{large}}, nil, nil, false},
 		{"not permitted", tuning.Refreshes, plan.Entry{Ours: []string{"a"}}, forbidden, []tuning.Scope{tuning.Refreshes}, false},
 		{"not permitted though asked for", tuning.All, plan.Entry{Ours: []string{"a"}}, forbidden, []tuning.Scope{tuning.All}, true},
 	} {
 		w := &tunings{err: c.err}
-		s := &Session{Log: slog.New(slog.DiscardHandler), Cluster: Cluster{Tuner: w, Tune: c.scope}}
+		s := &phase.Session{Log: slog.New(slog.DiscardHandler), Cluster: phase.Cluster{Tuner: w, Tune: c.scope}}
 		if err := s.TuneIndices(t.Context(), c.entry); err != nil != c.fails || !slices.Equal(w.got, c.got) {
 			t.Errorf("%s: asked for %v, %v", c.name, w.got, err)
 		}

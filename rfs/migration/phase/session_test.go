@@ -1,4 +1,4 @@
-package phase
+package phase_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
 	"github.com/rfsd/rfsd/rfs/destination/failed"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/migration/shards"
 	"github.com/rfsd/rfsd/rfs/source/repo"
@@ -41,24 +42,18 @@ func TestWorkerReadsNothingButItsShard(t *testing.T) {
 	}
 	defer recorder.Close()
 	req := plan.Request{SnapshotName: "snap1", MultiType: plan.SplitTypes, EmitType: plan.EmitAuto}
-	session := func(holder string, r *repo.Counting, plan func(context.Context, string) (*plan.Plan, error)) *Session {
+	session := func(holder string, r *repo.Counting, plan func(context.Context, string) (*plan.Plan, error)) *phase.Session {
 		coordinator := cms.New(cms.Config{Store: store, Creator: holder})
 		log := slog.New(slog.DiscardHandler)
-		return &Session{
-			Coordinator: coordinator, Holder: holder, Settings: req.Settings(""), Log: log, Phases: Phases{PhaseDocuments},
-			Source:   Source{Plan: plan},
-			Transfer: Transfer{Shards: shards.Reader{Repo: r}, Runner: &engine.Runner{Destination: engine.ToNowhere(), Failed: recorder, Meter: engine.NewMeter(), Clock: timing.SystemClock(), Log: log}},
+		return &phase.Session{
+			Coordinator: coordinator, Holder: holder, Settings: req.Settings(""), Log: log, Phases: phase.Phases{phase.PhaseDocuments},
+			Source:   phase.Source{Plan: plan},
+			Transfer: phase.Transfer{Shards: shards.Reader{Repo: r}, Runner: &engine.Runner{Destination: engine.ToNowhere(), Failed: recorder, Meter: engine.NewMeter(), Clock: timing.SystemClock(), Log: log}},
 		}
 	}
 	seeder := session("seeder", repo.NewCounting(blobs), func(ctx context.Context, _ string) (*plan.Plan, error) { return plan.New(ctx, blobs, req) })
-	if err := seeder.Join(t.Context()); err != nil {
+	if err := toItems(t.Context(), seeder); err != nil {
 		t.Fatal(err)
-	}
-	for st := (step{}); st.Does != WorkOnItem; {
-		var err error
-		if st, _, err = seeder.next(t.Context()); err != nil {
-			t.Fatal(err)
-		}
 	}
 	workers := 0
 	for ; ; workers++ {
@@ -109,7 +104,7 @@ func TestWhoDidNotPlanReadsTheMetadataOfAnIndexAlone(t *testing.T) {
 		counted := repo.NewCounting(blobs)
 		var log []repo.Request
 		counted.Log(&log)
-		s := &Session{Transfer: Transfer{Shards: shards.Reader{Repo: counted}}}
+		s := &phase.Session{Transfer: phase.Transfer{Shards: shards.Reader{Repo: counted}}}
 		source, err := s.SourceIndex(t.Context(), x.Entry.Locator)
 		if err != nil || !reflect.DeepEqual(source.Settings, x.Source.Settings) || !reflect.DeepEqual(source.Mappings, x.Source.Mappings) || source.NumShards != x.Source.NumShards {
 			t.Errorf("%s: %v", x.Name, err)

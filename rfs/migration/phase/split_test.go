@@ -1,4 +1,4 @@
-package phase
+package phase_test
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/arrival"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
+	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/testing/migrationtest"
 )
@@ -70,24 +71,25 @@ func TestAShardIsSplitByItsSizeAndItsTarget(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		over  int64
-		shape func(*Session, *plan.Entry, *migrationtest.OneShard)
+		shape func(*phase.Session, *plan.Entry, *migrationtest.OneShard)
 		parts int
 	}{
 		{"by its size", 200_000, nil, 3},
 		{"not over the limit", 528_492, nil, 0},
 		{"off", 0, nil, 0},
 		{"as many as one shard of the target takes", small, nil, 8},
-		{"the target has two shards", small, func(s *Session, _ *plan.Entry, _ *migrationtest.OneShard) { s.Counts = shardsOfTarget{n: 2} }, 9},
-		{"four shards of the source go to one of the target", small, func(_ *Session, e *plan.Entry, _ *migrationtest.OneShard) { e.Shards = 4 }, 2},
-		{"its size is unknown", small, func(_ *Session, e *plan.Entry, _ *migrationtest.OneShard) { e.Bytes = nil }, 0},
-		{"a trial run", small, func(_ *Session, e *plan.Entry, _ *migrationtest.OneShard) { e.Trial = &plan.Trial{Documents: 1} }, 0},
-		{"it cannot be read", small, func(_ *Session, e *plan.Entry, _ *migrationtest.OneShard) { e.Locator.IndexID = "none" }, 0},
-		{"it has an item", small, func(_ *Session, _ *plan.Entry, s *migrationtest.OneShard) { s.ID.Index = "" }, 0},
+		{"the target has two shards", small, func(s *phase.Session, _ *plan.Entry, _ *migrationtest.OneShard) { s.Counts = shardsOfTarget{n: 2} }, 9},
+		{"four shards of the source go to one of the target", small, func(_ *phase.Session, e *plan.Entry, _ *migrationtest.OneShard) { e.Shards = 4 }, 2},
+		{"its size is unknown", small, func(_ *phase.Session, e *plan.Entry, _ *migrationtest.OneShard) { e.Bytes = nil }, 0},
+		{"a trial run", small, func(_ *phase.Session, e *plan.Entry, _ *migrationtest.OneShard) { e.Trial = &plan.Trial{Documents: 1} }, 0},
+		{"it cannot be read", small, func(_ *phase.Session, e *plan.Entry, _ *migrationtest.OneShard) { e.Locator.IndexID = "none" }, 0},
+		{"it has an item", small, func(_ *phase.Session, _ *plan.Entry, s *migrationtest.OneShard) { s.ID.Index = "" }, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx := t.Context()
-			one := migrationtest.NewShard(t, migrationtest.NewMemory(), &migrationtest.SlowSink{}, time.Minute, 50)
-			s := &Session{Coordinator: one.Coordinator, Log: slog.New(slog.DiscardHandler), Transfer: Transfer{Runner: one.Runner, Shards: *one.Reader, SplitOver: c.over}, Cluster: Cluster{Counts: shardsOfTarget{n: 1}}}
+			m := migrationtest.NewMemory()
+			one := migrationtest.NewShard(t, m, &migrationtest.SlowSink{}, time.Minute, 50)
+			s := &phase.Session{Coordinator: one.Coordinator, Phases: phase.Phases{phase.PhaseIndices, phase.PhaseDocuments}, Log: slog.New(slog.DiscardHandler), Transfer: phase.Transfer{Runner: one.Runner, Shards: *one.Reader, SplitOver: c.over}, Cluster: phase.Cluster{Counts: shardsOfTarget{n: 1}}}
 			entry := one.Entry
 			entry.Bytes = []int64{528_492}
 			if c.shape != nil {
@@ -104,18 +106,34 @@ func TestAShardIsSplitByItsSizeAndItsTarget(t *testing.T) {
 			if _, err := session.EntriesOf(one.Coordinator).Create(ctx, session.IndexEntry{Name: name, State: session.PhaseCompleted, Shards: entry.Shards, Body: body}); err != nil {
 				t.Fatal(err)
 			}
-			e, err := session.EntriesOf(one.Coordinator).Read(ctx, name)
-			if err != nil {
+			if err := s.Join(ctx); err != nil {
 				t.Fatal(err)
 			}
-			first, err := s.split(ctx, e)
-			ends := first.Ends[0]
-			if err != nil || len(ends) != c.parts || c.parts > 0 && ends[c.parts-1] != 1320 || len(slices.Collect(first.Roots())) != max(1, c.parts)+entry.Shards-1 {
-				t.Fatalf("%d parts, want %d: %+v: %v", len(ends), c.parts, ends, err)
+			seed := func() ([]int64, int) {
+				if err := s.SeedOnce(ctx, "worker"); err != nil {
+					t.Fatal(err)
+				}
+				e, err := session.EntriesOf(one.Coordinator).Read(ctx, name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				items := 0
+				for id, it := range m.Items {
+					if r, err := it.Range(); err == nil && r.Index == name {
+						items++
+						delete(m.Items, id)
+					}
+				}
+				return e.Ends[0], items
 			}
-			s.SplitOver = 100_000 // who read the entry before it was decided, and decides otherwise
-			if again, err := s.split(ctx, e); err != nil || c.parts > 0 && !slices.Equal(again.Ends[0], ends) {
-				t.Errorf("decided again: %v, was %v: %v", again.Ends[0], ends, err)
+			ends, items := seed()
+			if len(ends) != c.parts || c.parts > 0 && ends[c.parts-1] != 1320 || items != max(1, c.parts)+entry.Shards-1 {
+				t.Fatalf("%d parts, want %d: %+v, %d items", len(ends), c.parts, ends, items)
+			}
+			s.SplitOver = 100_000 // decides otherwise, after the store has lost the items
+			delete(m.Items, cms.SetupID)
+			if again, items := seed(); c.parts > 0 && (!slices.Equal(again, ends) || items != c.parts+entry.Shards-1) {
+				t.Errorf("decided again: %v with %d items, was %v", again, items, ends)
 			}
 		})
 	}

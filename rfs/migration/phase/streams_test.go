@@ -1,4 +1,4 @@
-package phase
+package phase_test
 
 import (
 	"context"
@@ -12,11 +12,10 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/cms/timing"
+	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/migration/creation"
-	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/rfs/source/repo"
 	"github.com/rfsd/rfsd/testing/creationtest"
@@ -163,6 +162,9 @@ func TestAStreamIsKnownByItsOldestIndexAndRefusedUnderAPolicy(t *testing.T) {
 	}
 }
 
+// atOnce runs a step of CheckIndices without repetitions.
+func atOnce(_ context.Context, step func() error) error { return step() }
+
 // TestAPolicyStopsWorkOnAStreamAtEveryLook attaches the policy when everything is planned.
 func TestAPolicyStopsWorkOnAStreamAtEveryLook(t *testing.T) {
 	e := plan.Entry{Naming: plan.Naming{Index: "events"}, Create: true, Stream: &metadata.StreamPart{Stream: "events"}}
@@ -170,18 +172,24 @@ func TestAPolicyStopsWorkOnAStreamAtEveryLook(t *testing.T) {
 	if _, err := on.Make(t.Context(), plan.Index{Name: ".ds-events-000001", Entry: e}); !errors.Is(err, objects.ErrRollover) {
 		t.Errorf("made: %v", err)
 	}
-	s := &Session{Transfer: Transfer{Runner: &engine.Runner{Clock: timing.SystemClock()}}, Cluster: Cluster{Targets: noTargets{t}, Streams: on.StreamUUID}}
-	if err := s.checkTargets(t.Context(), e, 0); !errors.Is(err, objects.ErrRollover) {
+	s := process(t, migrationtest.NewMemory(), migrationtest.NewOutside(), 1, &migrationtest.Life{})
+	s.Targets, s.Streams = noTargets{t}, on.StreamUUID
+	migrationtest.HaveIndex(t, s.Coordinator, ".ds-events-000001", "", e)
+	if _, err := s.CheckIndices(t.Context(), atOnce); !errors.Is(err, objects.ErrRollover) {
 		t.Errorf("guarded: %v", err)
 	}
 }
 
 func TestATargetIsKnownByTheUUIDOfItsIndexOrStream(t *testing.T) {
-	s := &Session{
-		Cluster: Cluster{Targets: &migrationtest.Countable{UUIDs: map[string]string{"events": "of the index"}}, Streams: func(context.Context, string) (string, error) { return "of the stream", nil }},
-	}
 	for create, want := range map[bool]string{true: "of the stream", false: "of the index"} {
-		if uuid, err := s.targetUUID(t.Context(), plan.Entry{Create: create}, "events"); uuid != want || err != nil {
+		s := process(t, migrationtest.NewMemory(), migrationtest.NewOutside(), 1, &migrationtest.Life{})
+		s.Targets = &migrationtest.Countable{UUIDs: map[string]string{"events": "of the index"}}
+		s.Streams = func(context.Context, string) (string, error) { return "of the stream", nil }
+		migrationtest.HaveIndex(t, s.Coordinator, "logs", "", plan.Entry{Naming: plan.Naming{Index: "events"}, Create: create})
+		if _, err := s.CheckIndices(t.Context(), atOnce); err != nil {
+			t.Fatal(err)
+		}
+		if uuid, err := session.EntriesOf(s.Coordinator).ClaimTarget(t.Context(), "events", "another"); uuid != want || err != nil {
 			t.Errorf("documents are created in a stream: %v; %s, %v", create, uuid, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package phase
+package phase_test
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
 	"github.com/rfsd/rfsd/testing/migrationtest"
 )
@@ -25,11 +24,7 @@ func TestSession_ThroughAnOutageAfterALongStep(t *testing.T) {
 			time.Sleep(3 * time.Minute)
 			return nil, fmt.Errorf("no route to host: %w", fault.ErrUnavailable)
 		}
-		if err := s.Join(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		outage := &retry.Outage{Limit: time.Minute, Now: func() time.Duration { return s.Runner.Clock.Read().Mono }}
-		if err := s.Through(t.Context(), outage); err != nil || planned < 2 {
+		if err := toItems(t.Context(), s); err != nil || planned < 2 {
 			t.Errorf("%v, planned %d times", err, planned)
 		}
 	})
