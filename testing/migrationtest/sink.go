@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"sync"
 	"time"
 
@@ -79,8 +80,16 @@ func (s *SlowSink) Send(ctx context.Context, body []byte, n int) (bulk.Result, e
 	return s.Sink.Send(ctx, body, n)
 }
 
-// NoFailures is a Recorder for data without failures; its use panics.
-type NoFailures struct{ bulk.Recorder }
+// NoFailures is a Recorder for data without failed documents.
+type NoFailures struct{}
+
+// Record returns an error that names the failed documents.
+func (NoFailures) Record(_ context.Context, failures []doc.Failure) error {
+	return fmt.Errorf("documents failed that should not: %+v", failures)
+}
+
+// Sync does nothing.
+func (NoFailures) Sync(context.Context) error { return nil }
 
 // DroppedFailures is a Recorder that drops all failures.
 type DroppedFailures struct{}

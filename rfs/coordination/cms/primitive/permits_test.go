@@ -214,7 +214,7 @@ func TestPermits_HoldEndsWithoutAStore(t *testing.T) {
 		returns error
 		within  time.Duration
 	}{
-		{"deleted", fmt.Errorf("GET: %w", cms.ErrStoreGone), 0, cms.ErrStoreGone, 10 * time.Second},
+		{"deleted", fmt.Errorf("GET: %w", cms.ErrStoreGone), 0, cms.ErrStoreGone, 4 * time.Second},
 		{"no permission any more", denied, 0, fault.ErrConfig, 2 * time.Minute},
 		{"no permission for some seconds", denied, 5 * time.Second, nil, 0},
 		{"away for an hour", fmt.Errorf("no route: %w", fault.ErrUnavailable), time.Hour, nil, 0},
