@@ -1,26 +1,27 @@
-package rollback
+package rollback_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/operation/rollback"
 )
 
 func TestMarks(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		change func(on *cluster, l *Ledger)
+		change func(on *cluster, l *rollback.Ledger)
 		mark   int64
 		known  bool
 	}{
-		{"as the migration left it", func(*cluster, *Ledger) {}, 7, true},
-		{"written to since", func(on *cluster, _ *Ledger) { reset(on, "", `"read":{}`, 12) }, 7, true},
-		{"another index of the name", func(on *cluster, _ *Ledger) { on.index("a", "another", "", "", 12) }, 0, false},
-		{"an alias has the name", func(on *cluster, _ *Ledger) { on.answers["/a"] = `{"b":{"aliases":{"a":{}}}}` }, 0, false},
-		{"removed", func(on *cluster, _ *Ledger) { delete(on.answers, "/a") }, 0, false},
-		{"the migration continues", func(_ *cluster, l *Ledger) { must(t, l.Unseal(t.Context())) }, 0, false},
-		{"written to between two runs", func(on *cluster, l *Ledger) {
+		{"as the migration left it", func(*cluster, *rollback.Ledger) {}, 7, true},
+		{"written to since", func(on *cluster, _ *rollback.Ledger) { reset(on, "", `"read":{}`, 12) }, 7, true},
+		{"another index of the name", func(on *cluster, _ *rollback.Ledger) { on.index("a", "another", "", "", 12) }, 0, false},
+		{"an alias has the name", func(on *cluster, _ *rollback.Ledger) { on.answers["/a"] = `{"b":{"aliases":{"a":{}}}}` }, 0, false},
+		{"removed", func(on *cluster, _ *rollback.Ledger) { delete(on.answers, "/a") }, 0, false},
+		{"the migration continues", func(_ *cluster, l *rollback.Ledger) { must(t, l.Unseal(t.Context())) }, 0, false},
+		{"written to between two runs", func(on *cluster, l *rollback.Ledger) {
 			reset(on, "", `"read":{}`, 12)
 			must(t, l.Unseal(t.Context()))
 			must(t, l.Seal(t.Context()))
@@ -30,7 +31,7 @@ func TestMarks(t *testing.T) {
 			on, r, l := migrated(t)
 			ended(t, on, l)
 			c.change(on, l)
-			m, err := ReadMarks(t.Context(), on, session.CreatedOf(r))
+			m, err := rollback.ReadMarks(t.Context(), on, session.CreatedOf(r))
 			must(t, err)
 			if mark, known := m.Of("a", 0); mark != c.mark || known != c.known {
 				t.Errorf("%d %t, want %d %t", mark, known, c.mark, c.known)
@@ -47,7 +48,7 @@ func TestABackingIndexThatIsYoungerThanTheMigrationIsAllChangedSince(t *testing.
 	l := ledger(on, r)
 	stream(t, on, l)
 	backing(on, 3, ".ds-s-1", ".ds-s-2")
-	m, err := ReadMarks(t.Context(), on, session.CreatedOf(r))
+	m, err := rollback.ReadMarks(t.Context(), on, session.CreatedOf(r))
 	must(t, err)
 	for index, want := range map[string]int64{".ds-s-1": 3, ".ds-s-2": -1} {
 		if mark, known := m.Of(index, 0); mark != want || !known {
@@ -61,26 +62,26 @@ func TestLedger_Written(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		names []string
-		then  func(on *cluster, l *Ledger)
+		then  func(on *cluster, l *rollback.Ledger)
 		want  string // of index a
 	}{
-		{"as the migration left it", []string{"a", "b"}, func(*cluster, *Ledger) {}, ""},
-		{"written to since", []string{"a", "b"}, func(on *cluster, _ *Ledger) { reset(on, "", `"read":{}`, 12) }, "5 operations"},
-		{"not asked for", []string{"b"}, func(on *cluster, _ *Ledger) { reset(on, "", `"read":{}`, 12) }, ""},
-		{"no name at all", nil, func(on *cluster, _ *Ledger) { reset(on, "", `"read":{}`, 12) }, ""},
-		{"by a redrive", []string{"a"}, func(on *cluster, l *Ledger) {
+		{"as the migration left it", []string{"a", "b"}, func(*cluster, *rollback.Ledger) {}, ""},
+		{"written to since", []string{"a", "b"}, func(on *cluster, _ *rollback.Ledger) { reset(on, "", `"read":{}`, 12) }, "5 operations"},
+		{"not asked for", []string{"b"}, func(on *cluster, _ *rollback.Ledger) { reset(on, "", `"read":{}`, 12) }, ""},
+		{"no name at all", nil, func(on *cluster, _ *rollback.Ledger) { reset(on, "", `"read":{}`, 12) }, ""},
+		{"by a redrive", []string{"a"}, func(on *cluster, l *rollback.Ledger) {
 			must(t, l.Around(t.Context(), func() error { reset(on, "", `"read":{}`, 12); return nil }))
 		}, ""},
-		{"accepted by an earlier run", []string{"a"}, func(on *cluster, l *Ledger) {
+		{"accepted by an earlier run", []string{"a"}, func(on *cluster, l *rollback.Ledger) {
 			reset(on, "", `"read":{}`, 12)
 			must(t, l.Unseal(t.Context(), "a"))
 			must(t, l.Seal(t.Context()))
 		}, ""},
-		{"documents of another index are sent", []string{"a"}, func(on *cluster, l *Ledger) {
+		{"documents of another index are sent", []string{"a"}, func(on *cluster, l *rollback.Ledger) {
 			must(t, l.Unseal(t.Context(), "b"))
 			reset(on, "", `"read":{}`, 12)
 		}, "5 operations"},
-		{"its documents are sent", []string{"a"}, func(on *cluster, l *Ledger) {
+		{"its documents are sent", []string{"a"}, func(on *cluster, l *rollback.Ledger) {
 			must(t, l.Unseal(t.Context(), "a"))
 			reset(on, "", `"read":{}`, 12)
 		}, ""},

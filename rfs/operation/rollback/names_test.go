@@ -1,4 +1,4 @@
-package rollback
+package rollback_test
 
 import (
 	"encoding/json"
@@ -10,12 +10,13 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
+	"github.com/rfsd/rfsd/rfs/operation/rollback"
 )
 
 // TestUndo_ANameThatIsAPatternRemovesNothing: a record of the store is input, whatever a cluster answers to its name.
 func TestUndo_ANameThatIsAPatternRemovesNothing(t *testing.T) {
-	kinds := []string{Index, DataStream, string(metadata.LegacyTemplate), string(metadata.ComponentTemplate), string(metadata.IndexTemplate),
-		string(metadata.Pipeline), string(metadata.Script), string(metadata.Policy), string(metadata.StatePolicy), Setting, Alias, "unknown"}
+	kinds := []string{rollback.Index, rollback.DataStream, string(metadata.LegacyTemplate), string(metadata.ComponentTemplate), string(metadata.IndexTemplate),
+		string(metadata.Pipeline), string(metadata.Script), string(metadata.Policy), string(metadata.StatePolicy), rollback.Setting, rollback.Alias, "unknown"}
 	for _, name := range []string{"*", "_all", "a,b", "-a", "%2A", "", "?", "<a>", "..", "a"} {
 		for _, state := range []string{session.CreationIntended, session.CreationDone} {
 			on, r := &cluster{answers: map[string]string{}}, coordinator(t)
@@ -31,7 +32,7 @@ func TestUndo_ANameThatIsAPatternRemovesNothing(t *testing.T) {
 			listed, err := undoing(on, r).Run(t.Context())
 			must(t, err)
 			for _, e := range listed {
-				if e.State != Refused && e.State != Gone {
+				if e.State != rollback.Refused && e.State != rollback.Gone {
 					t.Errorf("%s %q %s: %s", e.Kind, e.Name, state, e.State)
 				}
 			}
@@ -74,7 +75,7 @@ func TestUndo_PoliciesOfOthersStay(t *testing.T) {
 			t.Errorf("%s: the list removed %q", state, on.deleted)
 		}
 		for _, e := range listed {
-			if may := e.Name == "own"; may != (e.State == Created) {
+			if may := e.Name == "own"; may != (e.State == rollback.Created) {
 				t.Errorf("%s: %s is %s: %s", state, e.Name, e.State, e.Reason)
 			}
 		}

@@ -1,4 +1,4 @@
-package rollback
+package rollback_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/operation/rollback"
 )
 
 func TestUndoRefusesWhatOthersChanged(t *testing.T) {
@@ -52,9 +53,9 @@ func TestUndoRefusesWhatOthersChanged(t *testing.T) {
 				name := e.Kind + " " + e.Name
 				goesWith := c.refused == "index a" && name == "alias read of a"
 				switch {
-				case name == c.refused && (e.State != Refused || !strings.Contains(e.Reason, c.reason)):
+				case name == c.refused && (e.State != rollback.Refused || !strings.Contains(e.Reason, c.reason)):
 					t.Errorf("%s: %s %s", name, e.State, e.Reason)
-				case name != c.refused && !goesWith && e.State != Removed:
+				case name != c.refused && !goesWith && e.State != rollback.Removed:
 					t.Errorf("%s: %s %s", name, e.State, e.Reason)
 				}
 			}
@@ -79,11 +80,11 @@ func TestUndo_AnIndexThatAStreamFilledStays(t *testing.T) {
 		must(t, err)
 		found := false
 		for _, e := range all {
-			if e.Kind != Index {
+			if e.Kind != rollback.Index {
 				continue
 			}
 			found = true
-			if e.State != Refused || strings.Contains(e.Reason, "consumes a topic") != endless || strings.Contains(e.Reason, "run the migration to its end") == endless || !strings.Contains(e.Reason, "DELETE /") {
+			if e.State != rollback.Refused || strings.Contains(e.Reason, "consumes a topic") != endless || strings.Contains(e.Reason, "run the migration to its end") == endless || !strings.Contains(e.Reason, "DELETE /") {
 				t.Errorf("endless %v: %s: %s", endless, e.State, e.Reason)
 			}
 		}
@@ -94,11 +95,11 @@ func TestUndo_AnIndexThatAStreamFilledStays(t *testing.T) {
 }
 
 // stream puts a data stream of a session that ended on a cluster.
-func stream(t *testing.T, on *cluster, l *Ledger) {
+func stream(t *testing.T, on *cluster, l *rollback.Ledger) {
 	t.Helper()
-	must(t, l.Intend(t.Context(), DataStream, "s"))
+	must(t, l.Intend(t.Context(), rollback.DataStream, "s"))
 	backing(on, 3, ".ds-s-1")
-	must(t, l.Confirm(t.Context(), DataStream, "s"))
+	must(t, l.Confirm(t.Context(), rollback.DataStream, "s"))
 	must(t, l.Seal(t.Context()))
 }
 
@@ -121,11 +122,11 @@ func TestUndoOfADataStream(t *testing.T) {
 		state  string
 		reason string
 	}{
-		{"as the migration left it", func(*cluster) {}, Removed, ""},
-		{"written to", func(on *cluster) { backing(on, 5, ".ds-s-1") }, Refused, "written to after the migration: 2 operations in shard .ds-s-1/0"},
-		{"rolled over", func(on *cluster) { backing(on, 3, ".ds-s-1", ".ds-s-2") }, Refused, "it has a shard .ds-s-2/0 that it did not have"},
-		{"its first index was deleted after a rollover", func(on *cluster) { backing(on, 3, ".ds-s-2") }, Refused, "another one of that name"},
-		{"it is gone", func(on *cluster) { delete(on.answers, "/_data_stream/s") }, Gone, ""},
+		{"as the migration left it", func(*cluster) {}, rollback.Removed, ""},
+		{"written to", func(on *cluster) { backing(on, 5, ".ds-s-1") }, rollback.Refused, "written to after the migration: 2 operations in shard .ds-s-1/0"},
+		{"rolled over", func(on *cluster) { backing(on, 3, ".ds-s-1", ".ds-s-2") }, rollback.Refused, "it has a shard .ds-s-2/0 that it did not have"},
+		{"its first index was deleted after a rollover", func(on *cluster) { backing(on, 3, ".ds-s-2") }, rollback.Refused, "another one of that name"},
+		{"it is gone", func(on *cluster) { delete(on.answers, "/_data_stream/s") }, rollback.Gone, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			on, r := &cluster{answers: map[string]string{}}, coordinator(t)
@@ -133,10 +134,10 @@ func TestUndoOfADataStream(t *testing.T) {
 			c.change(on)
 			all, err := undoing(on, r).Run(t.Context())
 			must(t, err)
-			if len(all) != 1 || all[0].State != c.state || !strings.Contains(all[0].Reason, c.reason) || c.state == Refused && !strings.Contains(all[0].Reason, "DELETE /_data_stream/s") && !strings.Contains(c.reason, "another one") {
+			if len(all) != 1 || all[0].State != c.state || !strings.Contains(all[0].Reason, c.reason) || c.state == rollback.Refused && !strings.Contains(all[0].Reason, "DELETE /_data_stream/s") && !strings.Contains(c.reason, "another one") {
 				t.Errorf("%+v", all)
 			}
-			if want := map[bool]int{true: 1}[c.state == Removed]; len(on.deleted) != want {
+			if want := map[bool]int{true: 1}[c.state == rollback.Removed]; len(on.deleted) != want {
 				t.Errorf("removed %q", on.deleted)
 			}
 		})
@@ -148,16 +149,16 @@ func TestUndoOfADataStream(t *testing.T) {
 func TestUndo_AStreamWithoutItsMarkIsListed(t *testing.T) {
 	on, r := &cluster{answers: map[string]string{}}, coordinator(t)
 	l := ledger(on, r)
-	must(t, l.Intend(t.Context(), DataStream, "s"))
+	must(t, l.Intend(t.Context(), rollback.DataStream, "s"))
 	backing(on, -1, ".ds-s-1")
 	on.answers["/.ds-s-1"] = strings.ReplaceAll(on.answers["/.ds-s-1"], "@data-stream/s", "none")
 	for range 2 {
 		all, err := undoing(on, r).Run(t.Context())
 		must(t, err)
-		if len(all) != 1 || all[0].State != Refused || !strings.Contains(all[0].Reason, "DELETE /_data_stream/s") || len(on.deleted) > 0 {
+		if len(all) != 1 || all[0].State != rollback.Refused || !strings.Contains(all[0].Reason, "DELETE /_data_stream/s") || len(on.deleted) > 0 {
 			t.Errorf("%+v, removed %q", all, on.deleted)
 		}
-		must(t, l.Decide(t.Context(), DataStream, "s"))
+		must(t, l.Decide(t.Context(), rollback.DataStream, "s"))
 	}
 }
 
@@ -195,19 +196,19 @@ func TestASettingOfTheSessionThatOthersChangedIsRefusedByName(t *testing.T) {
 	}
 	all, err := u.Run(t.Context())
 	must(t, err)
-	got := map[string]Entry{}
+	got := map[string]rollback.Entry{}
 	for _, e := range all {
 		got[e.Kind+" "+e.Name] = e
 	}
-	if e := got["setting other index.refresh_interval"]; e.State != Refused || !strings.Contains(e.Reason, "changed by others") || *e.Was != "1s" || e.Set != "-1" {
+	if e := got["setting other index.refresh_interval"]; e.State != rollback.Refused || !strings.Contains(e.Reason, "changed by others") || *e.Was != "1s" || e.Set != "-1" {
 		t.Errorf("%+v", e)
 	}
-	if e := got["setting kept index.refresh_interval"]; e.State != Restored {
+	if e := got["setting kept index.refresh_interval"]; e.State != rollback.Restored {
 		t.Errorf("%+v", e)
 	}
 	// What becomes of the settings of an index that is removed does not matter.
 	for _, name := range []string{"a", "b"} {
-		if e := got["setting "+name+" index.refresh_interval"]; e.State != Removed || e.Reason != "" || got["index "+name].State != Removed {
+		if e := got["setting "+name+" index.refresh_interval"]; e.State != rollback.Removed || e.Reason != "" || got["index "+name].State != rollback.Removed {
 			t.Errorf("%+v, of %+v", e, got["index "+name])
 		}
 	}

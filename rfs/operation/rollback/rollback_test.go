@@ -1,4 +1,4 @@
-package rollback
+package rollback_test
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/objects"
+	"github.com/rfsd/rfsd/rfs/operation/rollback"
 	"github.com/rfsd/rfsd/testing/boltstore"
 )
 
@@ -87,12 +88,12 @@ func coordinator(t *testing.T) *cms.Coordinator {
 	return c
 }
 
-func ledger(c *cluster, r *cms.Coordinator) *Ledger {
-	return NewLedger(c, r, "s", slog.New(slog.DiscardHandler))
+func ledger(c *cluster, r *cms.Coordinator) *rollback.Ledger {
+	return rollback.NewLedger(c, r, "s", slog.New(slog.DiscardHandler))
 }
 
-func undoing(c *cluster, r *cms.Coordinator) *Undo {
-	return &Undo{API: c, Records: session.CreatedOf(r), Phases: session.PhasesOf(r), Mark: sessionMark, Tuned: func(context.Context) iter.Seq2[session.Tuned, error] { return func(func(session.Tuned, error) bool) {} },
+func undoing(c *cluster, r *cms.Coordinator) *rollback.Undo {
+	return &rollback.Undo{API: c, Records: session.CreatedOf(r), Phases: session.PhasesOf(r), Mark: sessionMark, Tuned: func(context.Context) iter.Seq2[session.Tuned, error] { return func(func(session.Tuned, error) bool) {} },
 		Restore: func(context.Context) (map[string]string, error) { return nil, nil }}
 }
 
@@ -104,7 +105,7 @@ func must(t *testing.T, err error) {
 }
 
 // states returns the list as "kind name state".
-func states(all []Entry) (got []string) {
+func states(all []rollback.Entry) (got []string) {
 	for _, e := range all {
 		got = append(got, e.Kind+" "+e.Name+" "+e.State)
 	}
@@ -123,18 +124,18 @@ func TestAnIntentIsDecidedByWhatTheTargetHas(t *testing.T) {
 		on         func(*cluster)
 		want, kept []string // without and with another run of the migration
 	}{
-		{"the process died before it created the index", Index, func(*cluster) {}, nil, nil},
-		{"the process died after it created the index", Index, func(c *cluster) { c.index("t", "u", "", "", -1) }, []string{"index t created"}, []string{"index t created"}},
-		{"another client created it", Index, func(c *cluster) { c.index("t", "u", "", "", -1); theirs(c, "/t") }, nil, nil},
-		{"another client created it by a template of the session", Index, func(c *cluster) {
+		{"the process died before it created the index", rollback.Index, func(*cluster) {}, nil, nil},
+		{"the process died after it created the index", rollback.Index, func(c *cluster) { c.index("t", "u", "", "", -1) }, []string{"index t created"}, []string{"index t created"}},
+		{"another client created it", rollback.Index, func(c *cluster) { c.index("t", "u", "", "", -1); theirs(c, "/t") }, nil, nil},
+		{"another client created it by a template of the session", rollback.Index, func(c *cluster) {
 			c.index("t", "u", "", "", -1)
 			c.answers["/t"] = strings.ReplaceAll(c.answers["/t"], "@index/t", "@template/t")
 		}, nil, nil},
-		{"it holds copies only, and the record states that it is a migrated one", Index, func(c *cluster) {
+		{"it holds copies only, and the record states that it is a migrated one", rollback.Index, func(c *cluster) {
 			c.index("t", "u", "", "", -1)
 			c.answers["/t"] = strings.ReplaceAll(c.answers["/t"], "@index/t", "@scratch/t")
 		}, nil, nil},
-		{"an alias has the name", Index, func(c *cluster) { c.answers["/t"] = `{"other":{"settings":{},"aliases":{"t":{}}}}` }, nil, nil},
+		{"an alias has the name", rollback.Index, func(c *cluster) { c.answers["/t"] = `{"other":{"settings":{},"aliases":{"t":{}}}}` }, nil, nil},
 		{"the process died after it created the template", "template", func(c *cluster) { c.answers["/_template/t"] = template(2) }, []string{"template t created"}, []string{"template t created"}},
 		{"another client created it", "template", func(c *cluster) { c.answers["/_template/t"] = template(2); theirs(c, "/_template/t") }, nil, nil},
 		{"no template is there", "template", func(*cluster) {}, nil, nil},
@@ -160,7 +161,7 @@ func TestWhatExistedBeforeIsNeverListed(t *testing.T) {
 	on, r := &cluster{answers: map[string]string{"/_template/t": template(2)}}, coordinator(t)
 	on.index("old", "u", "", "", 5)
 	l := ledger(on, r)
-	must(t, l.Decide(t.Context(), Index, "old"))
+	must(t, l.Decide(t.Context(), rollback.Index, "old"))
 	must(t, l.Decide(t.Context(), "template", "t"))
 	must(t, l.Intend(t.Context(), "pipeline", "p"))
 	must(t, l.Withdraw(t.Context(), "pipeline", "p")) // the target refused it
@@ -172,14 +173,14 @@ func TestWhatExistedBeforeIsNeverListed(t *testing.T) {
 }
 
 // migrated is a session that ended: index a with an alias, index b, template t, pipeline p.
-func migrated(t *testing.T) (*cluster, *cms.Coordinator, *Ledger) {
+func migrated(t *testing.T) (*cluster, *cms.Coordinator, *rollback.Ledger) {
 	t.Helper()
 	on, r := &cluster{answers: map[string]string{"/_template/t": template(2), "/_ingest/pipeline/p": `{"p":{"description":"@@pipeline/p"}}`, "/_all/_settings/index.default_pipeline,index.final_pipeline": `{}`}}, coordinator(t)
 	l := ledger(on, r)
 	for _, name := range []string{"a", "b"} {
-		must(t, l.Intend(t.Context(), Index, name))
+		must(t, l.Intend(t.Context(), rollback.Index, name))
 		on.index(name, "u"+name, "", "", -1)
-		must(t, l.Confirm(t.Context(), Index, name))
+		must(t, l.Confirm(t.Context(), rollback.Index, name))
 		on.index(name, "u"+name, "", "", 7)
 	}
 	for kind, name := range map[string]string{"template": "t", "pipeline": "p"} {
@@ -190,7 +191,7 @@ func migrated(t *testing.T) (*cluster, *cms.Coordinator, *Ledger) {
 }
 
 // ended gives index a its alias and ends the session.
-func ended(t *testing.T, on *cluster, l *Ledger) {
+func ended(t *testing.T, on *cluster, l *rollback.Ledger) {
 	t.Helper()
 	must(t, l.Seal(t.Context()))
 	must(t, l.IntendAliases(t.Context(), "a", json.RawMessage(`{"read":{}}`)))
@@ -208,17 +209,17 @@ func TestUndoRefusesDocumentsOfAMigrationThatDidNotEnd(t *testing.T) {
 	all, err := undoing(on, r).List(t.Context())
 	must(t, err)
 	for _, e := range all {
-		if e.Name == "a" && (e.State != Refused || !strings.Contains(e.Reason, "run the migration to its end")) {
+		if e.Name == "a" && (e.State != rollback.Refused || !strings.Contains(e.Reason, "run the migration to its end")) {
 			t.Errorf("%+v", e)
 		}
-		if e.Name == "b" && e.State != Created { // nothing was ever written to it
+		if e.Name == "b" && e.State != rollback.Created { // nothing was ever written to it
 			t.Errorf("%+v", e)
 		}
 	}
 	all, err = undoing(on, r).Run(t.Context()) // the session is closed: its migration cannot be run any more
 	must(t, err)
 	for _, e := range all {
-		if e.Name == "a" && (e.State != Refused || strings.Contains(e.Reason, "run the migration")) {
+		if e.Name == "a" && (e.State != rollback.Refused || strings.Contains(e.Reason, "run the migration")) {
 			t.Errorf("%+v", e)
 		}
 	}
@@ -228,17 +229,17 @@ func TestUndoRefusesDocumentsOfAMigrationThatDidNotEnd(t *testing.T) {
 func TestLedger_DiscardsWhatAnUndoRemoves(t *testing.T) {
 	for _, c := range []struct {
 		name, uuid string
-		before     func(on *cluster, l *Ledger)
+		before     func(on *cluster, l *rollback.Ledger)
 		discarded  bool
 		refused    string
 	}{
 		{name: "as the last round left it", uuid: "ua", discarded: true},
 		{name: "another index has the name", uuid: "former"},
-		{name: "it was written to since", uuid: "ua", before: func(on *cluster, _ *Ledger) { reset(on, "", "", 9) }, refused: "it was written to after the migration"},
-		{name: "it does not carry the mark", uuid: "ua", before: func(on *cluster, _ *Ledger) {
+		{name: "it was written to since", uuid: "ua", before: func(on *cluster, _ *rollback.Ledger) { reset(on, "", "", 9) }, refused: "it was written to after the migration"},
+		{name: "it does not carry the mark", uuid: "ua", before: func(on *cluster, _ *rollback.Ledger) {
 			on.answers["/a"] = strings.ReplaceAll(on.answers["/a"], "@index/a", "none")
 		}, refused: "mark"},
-		{name: "the round that filled it has not ended", uuid: "ua", before: func(_ *cluster, l *Ledger) { must(t, l.Unseal(t.Context())) }, refused: "run the migration to its end"},
+		{name: "the round that filled it has not ended", uuid: "ua", before: func(_ *cluster, l *rollback.Ledger) { must(t, l.Unseal(t.Context())) }, refused: "run the migration to its end"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			on, _, l := migrated(t)
@@ -288,7 +289,7 @@ func TestUndoContinuesAfterEveryDeath(t *testing.T) {
 func TestASessionThatIsUndoneCreatesNothing(t *testing.T) {
 	_, r, l := migrated(t)
 	must(t, session.IdentityOf(r).BeginUndo(t.Context()))
-	if err := l.Intend(t.Context(), Index, "c"); !errors.Is(err, session.ErrUndone) {
+	if err := l.Intend(t.Context(), rollback.Index, "c"); !errors.Is(err, session.ErrUndone) {
 		t.Errorf("intent: %v", err)
 	}
 	if _, err := session.IdentityOf(r).Init(t.Context(), session.Meta{}); !errors.Is(err, session.ErrUndone) {
@@ -315,7 +316,7 @@ func TestARepositoryThatTheSourceKnewIsNotListed(t *testing.T) {
 			}
 			must(t, l.RegisteredRepository(t.Context(), "backup", first, c.registered))
 			all, err := undoing(nil, r).List(t.Context())
-			if must(t, err); len(all) != c.want || c.want > 0 && all[0].State != OnSource {
+			if must(t, err); len(all) != c.want || c.want > 0 && all[0].State != rollback.OnSource {
 				t.Errorf("list: %q", states(all))
 			}
 		})

@@ -1,4 +1,4 @@
-package rollback
+package rollback_test
 
 import (
 	"errors"
@@ -9,20 +9,21 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/operation/rollback"
 )
 
 func TestWhatATrialRunLeftUnendedGoesByItsUUID(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		change func(on *cluster, l *Ledger)
+		change func(on *cluster, l *rollback.Ledger)
 		state  string
 	}{
-		{"as it was left", func(*cluster, *Ledger) {}, Created},
-		{"another index of the name", func(on *cluster, _ *Ledger) { on.index("a", "another", "", "", 3) }, Refused},
-		{"ended, and written to since", func(on *cluster, l *Ledger) {
+		{"as it was left", func(*cluster, *rollback.Ledger) {}, rollback.Created},
+		{"another index of the name", func(on *cluster, _ *rollback.Ledger) { on.index("a", "another", "", "", 3) }, rollback.Refused},
+		{"ended, and written to since", func(on *cluster, l *rollback.Ledger) {
 			must(t, l.Seal(t.Context()))
 			on.answers["/a/_stats/docs"] = strings.ReplaceAll(on.answers["/a/_stats/docs"], `"max_seq_no":`, `"max_seq_no":9`)
-		}, Refused},
+		}, rollback.Refused},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			on, r, l := migrated(t)
@@ -32,7 +33,7 @@ func TestWhatATrialRunLeftUnendedGoesByItsUUID(t *testing.T) {
 			all, err := u.List(t.Context())
 			must(t, err)
 			for _, e := range all {
-				if e.Kind == Index && e.Name == "a" && e.State != c.state {
+				if e.Kind == rollback.Index && e.Name == "a" && e.State != c.state {
 					t.Errorf("%+v", e)
 				}
 			}
@@ -57,7 +58,7 @@ func TestScratchIndicesGo(t *testing.T) {
 		for _, by := range []string{"discard", "undo"} {
 			on, r, l := migrated(t)
 			ended(t, on, l)
-			s := &Scratch{l}
+			s := &rollback.Scratch{l}
 			must(t, s.Intend(t.Context(), "scratch"))
 			on.scratch("us", -1)
 			if c.confirmed {
@@ -70,11 +71,11 @@ func TestScratchIndicesGo(t *testing.T) {
 			if by == "undo" {
 				_, err = undoing(on, r).Run(t.Context())
 				must(t, err)
-			} else if err = s.Discard(t.Context(), "scr", Filled{}); (err == nil) != c.goes {
+			} else if err = s.Discard(t.Context(), "scr", rollback.Filled{}); (err == nil) != c.goes {
 				t.Errorf("%s: %v", c.name, err)
 			}
 			_, left := on.answers["/scratch"]
-			_, err = session.CreatedOf(r).Read(t.Context(), Index, "scratch")
+			_, err = session.CreatedOf(r).Read(t.Context(), rollback.Index, "scratch")
 			if recorded := !errors.Is(err, cms.ErrNotFound); left == c.goes || recorded == c.goes {
 				t.Errorf("%s, %s: on the target: %v, recorded: %v", c.name, by, left, recorded)
 			}
@@ -98,12 +99,12 @@ func TestScratch_WhatOthersWroteStays(t *testing.T) {
 		{"another name", "measure-", 10, false},
 	} {
 		on, r := &cluster{answers: map[string]string{}}, coordinator(t)
-		s := &Scratch{ledger(on, r)}
+		s := &rollback.Scratch{ledger(on, r)}
 		must(t, s.Intend(t.Context(), "scratch"))
 		on.scratch("us", -1)
 		must(t, s.Confirm(t.Context(), "scratch"))
 		on.scratch("us", 9)
-		err := s.Discard(t.Context(), c.prefix, Filled{[]string{"scratch", "gone"}, c.sent})
+		err := s.Discard(t.Context(), c.prefix, rollback.Filled{[]string{"scratch", "gone"}, c.sent})
 		if (len(on.deleted) > 0) != c.goes || (err == nil) != c.goes || !c.goes && !errors.Is(err, fault.ErrConfig) {
 			t.Errorf("%s: removed %q, %v", c.name, on.deleted, err)
 		}
@@ -123,12 +124,12 @@ func TestScratch_ARecordOfAnotherIndexRemovesNothing(t *testing.T) {
 			on, r := &cluster{answers: map[string]string{}}, coordinator(t)
 			on.index("victim", "uv", "", "", 2)
 			on.answers["/victim"] = strings.ReplaceAll(on.answers["/victim"], "@index/victim", mark)
-			_, err := session.CreatedOf(r).Change(t.Context(), Index, "victim", func(c session.Creation, now time.Time) (session.Creation, bool) {
-				c.State, c.Since, c.Body = state, now, object{UUID: "uv", Scratch: true}.encode()
+			_, err := session.CreatedOf(r).Change(t.Context(), rollback.Index, "victim", func(c session.Creation, now time.Time) (session.Creation, bool) {
+				c.State, c.Since, c.Body = state, now, []byte(`{"uuid":"uv","scratch":true}`)
 				return c, true
 			})
 			must(t, err)
-			_ = (&Scratch{ledger(on, r)}).Discard(t.Context(), "", Filled{})
+			_ = (&rollback.Scratch{ledger(on, r)}).Discard(t.Context(), "", rollback.Filled{})
 			u := undoing(on, r)
 			u.Unended = true // as cleanup --trial
 			_, err = u.Run(t.Context())

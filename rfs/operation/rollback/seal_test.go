@@ -1,4 +1,4 @@
-package rollback
+package rollback_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
+	"github.com/rfsd/rfsd/rfs/operation/rollback"
 )
 
 func TestSequenceNumbersThatAreNotReportedAreUnknown(t *testing.T) {
@@ -30,7 +31,7 @@ func TestSequenceNumbersThatAreNotReportedAreUnknown(t *testing.T) {
 			all, err := undoing(on, r).List(t.Context())
 			must(t, err)
 			for _, e := range all {
-				if e.Kind == Index && (e.State == Refused) != (e.Name == "a") {
+				if e.Kind == rollback.Index && (e.State == rollback.Refused) != (e.Name == "a") {
 					t.Errorf("%s: %+v", answer, e)
 				}
 			}
@@ -48,7 +49,7 @@ func TestAContinuedMigrationDoesNotTakeWhatOthersWroteForItsOwn(t *testing.T) {
 	all, err := undoing(on, r).List(t.Context())
 	must(t, err)
 	for _, e := range all {
-		if e.Kind == Index && (e.State == Refused) != (e.Name == "a") {
+		if e.Kind == rollback.Index && (e.State == rollback.Refused) != (e.Name == "a") {
 			t.Errorf("%+v", e)
 		}
 	}
@@ -66,7 +67,7 @@ func TestWhatRedriveSendsIsTheSessionsOwn(t *testing.T) {
 		all, err := undoing(on, r).List(t.Context())
 		must(t, err)
 		for _, e := range all {
-			if e.Kind == Index && (e.State == Refused) != (e.Name == "a" && theirs > 0) {
+			if e.Kind == rollback.Index && (e.State == rollback.Refused) != (e.Name == "a" && theirs > 0) {
 				t.Errorf("%d documents of others: %+v", theirs, e)
 			}
 		}
@@ -95,7 +96,7 @@ func TestLedger_AKilledRedriveKeepsTheSeal(t *testing.T) {
 			all, err := undoing(on, r).List(t.Context())
 			must(t, err)
 			for _, e := range all {
-				if e.Kind == Index && (e.State == Refused) != (e.Name == "a") {
+				if e.Kind == rollback.Index && (e.State == rollback.Refused) != (e.Name == "a") {
 					t.Errorf("%d documents sent before the death: %+v", sent, e)
 				}
 			}
@@ -108,18 +109,18 @@ func TestLedger_WhatTheDocumentsDoNotAccountForIsRefused(t *testing.T) {
 	both := []string{"a", "b"} // 16 operations
 	for _, c := range []struct {
 		name   string
-		own    []Own
+		own    []rollback.Own
 		redone int // operations of a redrive, after which the migration goes on
 		want   []string
 	}{
-		{"all accounted for", []Own{{both[:1], 8}, {both[1:], 8}}, 0, nil},
-		{"more accounted for: answers that came twice", []Own{{both[:1], 9}}, 0, nil},
-		{"one operation too many", []Own{{both[:1], 7}, {both[1:], 8}}, 0, []string{"a"}},
-		{"in one of two indices that types are split over", []Own{{both, 15}}, 0, both},
-		{"together with an index that is not the session's", []Own{{[]string{"a", "theirs"}, 7}}, 0, nil},
+		{"all accounted for", []rollback.Own{{both[:1], 8}, {both[1:], 8}}, 0, nil},
+		{"more accounted for: answers that came twice", []rollback.Own{{both[:1], 9}}, 0, nil},
+		{"one operation too many", []rollback.Own{{both[:1], 7}, {both[1:], 8}}, 0, []string{"a"}},
+		{"in one of two indices that types are split over", []rollback.Own{{both, 15}}, 0, both},
+		{"together with an index that is not the session's", []rollback.Own{{[]string{"a", "theirs"}, 7}}, 0, nil},
 		{"nothing is known", nil, 0, nil},
-		{"after a redrive", []Own{{both[:1], 8}}, 3, nil},
-		{"after a redrive, and another client", []Own{{both[:1], 7}}, 3, []string{"a"}},
+		{"after a redrive", []rollback.Own{{both[:1], 8}}, 3, nil},
+		{"after a redrive, and another client", []rollback.Own{{both[:1], 7}}, 3, []string{"a"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			on, r, l := migrated(t)
@@ -134,7 +135,7 @@ func TestLedger_WhatTheDocumentsDoNotAccountForIsRefused(t *testing.T) {
 			must(t, err)
 			var refused []string
 			for _, e := range all {
-				if e.State == Refused {
+				if e.State == rollback.Refused {
 					refused = append(refused, e.Name)
 					if !strings.Contains(e.Reason, "during the migration: 1 operations") {
 						t.Errorf("%+v", e)
@@ -150,7 +151,7 @@ func TestLedger_WhatTheDocumentsDoNotAccountForIsRefused(t *testing.T) {
 
 // dying are records that cannot be changed any more after some changes.
 type dying struct {
-	Records
+	rollback.Records
 	left int
 }
 
@@ -164,7 +165,7 @@ func (d *dying) Change(ctx context.Context, kind, name string, f func(session.Cr
 // TestLedger_ADeathWhileItSealsLeavesNoIndexOfOthersToUndo: an application wrote to both indices during the migration.
 func TestLedger_ADeathWhileItSealsLeavesNoIndexOfOthersToUndo(t *testing.T) {
 	both := []string{"a", "b"}
-	for name, own := range map[string][]Own{
+	for name, own := range map[string][]rollback.Own{
 		"each index by itself": {{both[:1], 7}, {both[1:], 7}}, "types that are split over both": {{both, 15}},
 	} {
 		for changes := range 3 {
@@ -180,7 +181,7 @@ func TestLedger_ADeathWhileItSealsLeavesNoIndexOfOthersToUndo(t *testing.T) {
 					all, err := undoing(on, r).List(t.Context())
 					must(t, err)
 					for _, e := range all {
-						if e.Kind == Index && slices.Contains(both, e.Name) && e.State != Refused {
+						if e.Kind == rollback.Index && slices.Contains(both, e.Name) && e.State != rollback.Refused {
 							t.Errorf("%s: %+v", when, e)
 						}
 					}
