@@ -22,15 +22,16 @@ The translog of a remote store. Longs of the metadata and of checkpoints are lit
 	operation   i32 length, u8 type, by type, i32 CRC-32 from the type on
 	1, 2 index  VInt 11, str id, VInt n, n bytes source, u8 1 and str routing or u8 0, i64 version, i64 time of an assigned id,
 	            i64 sequence number, i64 term
-	3 delete    VInt 7, str id, i64 version, i64 sequence number, i64 term
+	3 delete    VInt 7 or 8, str id, i64 version, i64 sequence number, i64 term; with 8 also u8 1 and str routing or u8 0
 	4 no-op     i64 sequence number, i64 term, str reason
 	str         VInt n, n UTF-16 units in one to three bytes each
 */
 
-// Versions of operations; OpenSearch 2 and 3 write no others.
+// Versions of operations; OpenSearch 2.0 to 3.9 write no others.
 const (
 	indexVersion  = 11
 	deleteVersion = 7
+	deleteRouting = 8 // OpenSearch 3.9 adds the routing to deletions
 )
 
 // trimmedNot is the value of a checkpoint whose operations are all valid.
@@ -165,10 +166,15 @@ func checkSum(in *codec.Input, p []byte) {
 // parseOperation returns fault.ErrUnsupported for unknown types and versions; other errors stay in the input.
 func parseOperation(in *codec.Input) (o operation, err error) {
 	kind := in.U8()
-	switch want := map[uint8]int32{1: indexVersion, 2: indexVersion, 3: deleteVersion}; kind {
+	version := int32(0)
+	switch kind {
 	case 1, 2, 3:
-		if version := in.VInt(); in.Err() == nil && version != want[kind] {
-			return o, fmt.Errorf("an operation of type %d and version %d, %d is read: %w", kind, version, want[kind], fault.ErrUnsupported)
+		least, most := int32(indexVersion), int32(indexVersion)
+		if kind == 3 {
+			least, most = deleteVersion, deleteRouting
+		}
+		if version = in.VInt(); in.Err() == nil && (version < least || version > most) {
+			return o, fmt.Errorf("an operation of type %d and version %d, %d to %d are read: %w", kind, version, least, most, fault.ErrUnsupported)
 		}
 	case 4:
 		o.Seq, o.Term = in.I64(), in.I64()
@@ -196,6 +202,9 @@ func parseOperation(in *codec.Input) (o operation, err error) {
 		in.I64()
 	}
 	o.Seq, o.Term = in.I64(), in.I64()
+	if o.Deleted && version == deleteRouting && in.U8() == 1 {
+		o.Routing = []byte(javaString(in))
+	}
 	return o, nil
 }
 

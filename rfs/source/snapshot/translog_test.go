@@ -9,7 +9,9 @@ import (
 	"hash/crc32"
 	"io"
 	"maps"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -191,11 +193,20 @@ func deleteOp(id string, seq, term int64) []byte {
 	return append(append([]byte{3, deleteVersion, byte(len(id))}, id...), longs(2, seq, term)...)
 }
 
+// routedDelete is a deletion as OpenSearch 3.9 writes it; routing "": none.
+func routedDelete(id, routing string, seq, term int64) []byte {
+	b := deleteOp(id, seq, term)
+	if b[1] = deleteRouting; routing == "" {
+		return append(b, 0)
+	}
+	return append(append(b, 1, byte(len(routing))), routing...)
+}
+
 func noOp(seq, term int64) []byte { return append(append([]byte{4}, longs(seq, term)...), 1, 'r') }
 
 func TestParseGeneration(t *testing.T) {
 	var got []string
-	n, err := parseGeneration(tlog(indexOp("a", `{}`, "", 7, 5), indexOp("12", `{"x":1}`, "r", 8, 4), deleteOp("a_bc", 9, 5), noOp(10, 5)), "uuid", func(o operation) error {
+	n, err := parseGeneration(tlog(indexOp("a", `{}`, "", 7, 5), indexOp("12", `{"x":1}`, "r", 8, 4), deleteOp("a_bc", 9, 5), noOp(10, 5), routedDelete("a", "r", 11, 5), routedDelete("12", "", 12, 5)), "uuid", func(o operation) error {
 		got = append(got, fmt.Sprintf("%x %s routing %q, number %d of %d, version %d, deleted %t", o.ID, o.Source, o.Routing, o.Seq, o.Term, o.Version, o.Deleted))
 		return nil
 	})
@@ -204,9 +215,32 @@ func TestParseGeneration(t *testing.T) {
 		`fe12 {"x":1} routing "r", number 8 of 4, version 1, deleted false`,
 		`6bf6dc  routing "", number 9 of 5, version 2, deleted true`,
 		`  routing "", number 10 of 5, version 0, deleted false`,
+		`ff61  routing "r", number 11 of 5, version 2, deleted true`,
+		`fe12  routing "", number 12 of 5, version 2, deleted true`,
 	}
-	if err != nil || n != 4 || !slices.Equal(got, want) {
+	if err != nil || n != 6 || !slices.Equal(got, want) {
 		t.Errorf("%d operations, %v:\n%s", n, err, strings.Join(got, "\n"))
+	}
+}
+
+// TestParseGeneration_OfOpenSearch39 reads a generation that OpenSearch 3.9.0 wrote, the first version that adds routings to deletions.
+func TestParseGeneration_OfOpenSearch39(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join("testdata", "os3.9.0-translog-4.tlog"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	deleted, routed := 0, 0
+	n, err := parseGeneration(b, "hnbDbILWQs6BJzIZrnovYg", func(o operation) error {
+		if o.Deleted {
+			deleted++
+			if o.Routing != nil {
+				routed++
+			}
+		}
+		return nil
+	})
+	if err != nil || n != 63 || deleted != 13 || routed != 1 {
+		t.Errorf("%d operations, %d deletions, %d of them with a routing, %v; want 63, 13 and 1", n, deleted, routed, err)
 	}
 }
 
@@ -242,6 +276,9 @@ func TestParseGeneration_DamageIsReported(t *testing.T) {
 		{"an unknown type", "", tlog([]byte{9, 1}), fault.ErrUnsupported},
 		{"a newer version of an operation", "", tlog(append([]byte{2, indexVersion + 1}, indexOp("a", "", "", 1, 5)[2:]...)), fault.ErrUnsupported},
 		{"an older version of a deletion", "", tlog(append([]byte{3, deleteVersion - 1}, deleteOp("a", 1, 5)[2:]...)), fault.ErrUnsupported},
+		{"a newer version of a deletion", "", tlog(append([]byte{3, deleteRouting + 1}, deleteOp("a", 1, 5)[2:]...)), fault.ErrUnsupported},
+		{"a deletion without its routing", "", tlog(append([]byte{3, deleteRouting}, deleteOp("a", 1, 5)[2:]...)), fault.ErrCorrupt},
+		{"an oversized routing", "", tlog(append(append([]byte{3, deleteRouting}, deleteOp("a", 1, 5)[2:]...), 1, 0xFF, 0xFF, 0xFF, 0xFF, 0x07)), fault.ErrCorrupt},
 		{"no id", "", tlog(deleteOp("", 1, 5)), fault.ErrCorrupt},
 		{"a later term than the generation's", "", tlog(deleteOp("a", 1, 6)), fault.ErrCorrupt},
 		{"a negative number", "", tlog(deleteOp("a", -2, 5)), fault.ErrCorrupt},
