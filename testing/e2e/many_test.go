@@ -78,13 +78,13 @@ func (m *multiplied) snapshot(more ...string) []string {
 }
 
 func manyPlanned(t *testing.T, m *multiplied) {
-	if res := timed(t, "rfsctl snapshot list", "rfsctl", "snapshot", "list", "--repo-uri", m.repo); !regexp.MustCompile(`2000 +5000`).MatchString(res.Stdout) {
+	if res := timed(t, "rfsctl snapshot list", "rfsctl", "snapshot", "list", "--repo-uri", m.repo); !regexp.MustCompile(`2,000 +5,000`).MatchString(res.Stdout) {
 		t.Errorf("%s%s", res.Stdout, res.Stderr)
 	}
 	if res := timed(t, "rfsctl snapshot show", "rfsctl", append([]string{"snapshot", "show"}, m.snapshot()...)...); strings.Count(res.Stdout, "\n") < m.shards {
 		t.Errorf("%d lines: %s", strings.Count(res.Stdout, "\n"), res.Stderr)
 	}
-	if res := timed(t, "rfsd plan --only sizes", "rfsd", append([]string{"plan"}, m.snapshot()...)...); res.Code != 0 || !regexp.MustCompile(`total +5000`).MatchString(res.Stdout) {
+	if res := timed(t, "rfsd plan --only sizes", "rfsd", append([]string{"plan"}, m.snapshot()...)...); res.Code != 0 || !regexp.MustCompile(`total +5,000`).MatchString(res.Stdout) {
 		t.Errorf("exit %d: %s", res.Code, res.Stderr)
 	}
 }
