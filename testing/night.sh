@@ -16,7 +16,7 @@ part() {
     unused) testing/unused.sh ;;
     servers) make e2e ;;
     stories) testing/gotest.sh stories -count=1 -timeout 300m ./testing/stories -stories=${STORIES:-2000} && RFSD_E2E=1 testing/gotest.sh stories-node -count=1 -timeout 120m ./testing/stories -run Story -node=2.19.4 -stories=5 ;;
-    snapshots) RFSD_E2E=1 RFSD_RANDOM_TURN=1 RFSD_RANDOM=${RFSD_RANDOM:-7.17.29 os2.19.4 9.5.3 6.8.23 os1.3.14 8.19.21 os3.8.0} testing/gotest.sh snapshots -count=1 -timeout 60m ./testing/snapgen -run RandomSnapshots ;;
+    snapshots) RFSD_E2E=1 RFSD_RANDOM_TURN=1 RFSD_RANDOM=${RFSD_RANDOM:-7.17.29 os2.19.4 9.5.3 6.8.23 os1.3.14 8.19.21 os3.8.0 os3.9.0} testing/gotest.sh snapshots -count=1 -timeout 60m ./testing/snapgen -run RandomSnapshots ;;
     drawn) e2e "-run HostileControlIndex|LandedEqualTheTruth" ;;
     sources) RFSD_SOURCES=all e2e "-run EverySource|Source|VerifyAgrees" ;;
     imports) RFSD_IMPORT=all e2e "-run Import" && RFSD_IMPORT=all testing/gotest.sh importer -count=1 -timeout 120m ./rfs/stream/importer ;;

@@ -28,12 +28,30 @@ var openSearchModules = []module{
 	{"lang-mustache-client", "lang-mustache", "org.opensearch.script.mustache.MustachePlugin", ""},
 }
 
-// jarsOnly is the version whose server itself supports index.codec zstd and zstd_no_dict; older versions lack them, later ones have them in
-// a plugin. Neither that plugin nor the zip of this version is published as an artifact, so it is assembled from jars.
-const jarsOnly = "2.9.0"
-
-// transport is the only module added to jarsOnly, because no node answers without it.
-var transport = module{"transport-netty4-client", "transport-netty4", "org.opensearch.transport.Netty4Plugin", ""}
+// fromJars are the versions whose zip is not published as an artifact. They are assembled from the jars of the server and of modules.
+var fromJars = map[string]struct {
+	libs    []coordinate // besides the server
+	modules []module
+}{
+	// The only version whose server itself supports index.codec zstd and zstd_no_dict; older versions lack them, later ones have them in a
+	// plugin that is not published.
+	"2.9.0": {
+		[]coordinate{"org.apache.logging.log4j:log4j-core:2.17.1"},
+		[]module{{"transport-netty4-client", "transport-netty4", "org.opensearch.transport.Netty4Plugin", ""}},
+	},
+	"3.9.0": {
+		[]coordinate{"org.apache.logging.log4j:log4j-core:2.25.5", "org.opensearch:opensearch-agent-bootstrap:3.9.0", "org.opensearch:opensearch-agent-policy:3.9.0"},
+		[]module{
+			{"transport-netty4-client", "transport-netty4", "org.opensearch.transport.Netty4ModulePlugin", ""},
+			{"lang-painless", "lang-painless", "org.opensearch.painless.PainlessModulePlugin", ""},
+			{"reindex-client", "reindex", "org.opensearch.index.reindex.ReindexModulePlugin", ""},
+			{"parent-join-client", "parent-join", "org.opensearch.join.ParentJoinModulePlugin", ""},
+			{"analysis-common", "analysis-common", "org.opensearch.analysis.common.CommonAnalysisModulePlugin", "lang-painless"},
+			{"mapper-extras-client", "mapper-extras", "org.opensearch.index.mapper.MapperExtrasModulePlugin", ""},
+			{"lang-mustache-client", "lang-mustache", "org.opensearch.script.mustache.MustacheModulePlugin", ""},
+		},
+	},
+}
 
 // complete is the version whose published zip contains every module; its security policies are used for older ones.
 const complete = "3.8.0"
@@ -61,11 +79,12 @@ func openSearchDist(ctx context.Context, version string) (string, error) {
 			return coordinate("org.opensearch.distribution.integ-test-zip:opensearch:" + v + ":zip")
 		}
 		parts, modules := map[string][]coordinate{"dist": {zipOf(version)}}, openSearchModules
-		if version == jarsOnly {
-			parts["dist"] = []coordinate{coordinate("org.opensearch:opensearch:" + version), coordinate("org.opensearch:opensearch-plugin-classloader:" + version), "org.apache.logging.log4j:log4j-core:2.17.1"}
-			modules = []module{transport}
+		jarred, jarsOnly := fromJars[version]
+		if jarsOnly {
+			parts["dist"] = append([]coordinate{coordinate("org.opensearch:opensearch:" + version), coordinate("org.opensearch:opensearch-plugin-classloader:" + version)}, jarred.libs...)
+			modules = jarred.modules
 		}
-		old := major(version) < 3
+		old := major(version) < 3 || jarsOnly
 		if old {
 			parts["policies"] = []coordinate{zipOf(complete)}
 			for _, m := range modules {
@@ -76,7 +95,7 @@ func openSearchDist(ctx context.Context, version string) (string, error) {
 			return err
 		}
 		jars := filepath.Join(work, "dist", "jars")
-		if version == jarsOnly {
+		if jarsOnly {
 			// The server expects a directory bin, too, and may not create it there.
 			err = errors.Join(os.CopyFS(filepath.Join(dir, "lib"), os.DirFS(jars)), os.Mkdir(filepath.Join(dir, "bin"), 0o755))
 		} else {
@@ -185,7 +204,10 @@ func openSearch(ctx context.Context, s *spec) (*launch, error) {
 		"-Dio.netty.allocator.numDirectArenas=0", "-Dlog4j.shutdownHookEnabled=false", "-Dlog4j2.disable.jmx=true",
 		"-Djava.locale.providers=SPI,CLDR", "-Djava.io.tmpdir="+filepath.Join(n.Dir, "tmp"))
 	if m >= 3 {
-		args = append(args, "-javaagent:"+dist+"/agent/opensearch-agent.jar", "--add-opens=java.base/java.nio=ALL-UNNAMED",
+		if _, jarsOnly := fromJars[s.version]; !jarsOnly {
+			args = append(args, "-javaagent:"+dist+"/agent/opensearch-agent.jar")
+		}
+		args = append(args, "--add-opens=java.base/java.nio=ALL-UNNAMED",
 			"--add-modules=jdk.incubator.vector", "-Dorg.apache.lucene.store.MMapDirectory.sharedArenaMaxPermits=1")
 	} else {
 		args = append(args, "-Djava.security.manager=allow")
