@@ -13,7 +13,7 @@ import (
 // at the source. Each round is killed again and again; round 1 sends what differs, which the numbers of operations determine.
 func TestPinnedSnapshotsArriveWithTheirTranslog(t *testing.T) {
 	for _, version := range targets {
-		for _, source := range []string{"os2.19.4-translog", "os3.8.0-translog"} {
+		for _, source := range []string{"os2.19.4-translog", "os3.8.0-translog", "os3.9.0-translog"} {
 			t.Run(source+" to "+version, func(t *testing.T) {
 				n := cluster.OpenSearch(t, version)
 				wipe(t, n)

@@ -13,6 +13,12 @@ import (
 
 func remoteRecipes() []recipe {
 	var all []recipe
+	for _, v := range []string{"os2.19.4", "os3.8.0", "os3.9.0"} { // the last writes another form of deletions
+		all = append(all, recipe{
+			name: v + "-translog", holds: "snapshots that pin a moment of a remote store while the last operations are in its translog alone",
+			make: func(ctx context.Context, l *lab) error { return l.unrefreshed(ctx, v) },
+		})
+	}
 	for _, v := range []string{"os2.19.4", "os3.8.0"} {
 		all = append(all, recipe{
 			name: v + "-shallow", holds: "shallow snapshots of indices in a remote store that shares the repository",
@@ -27,9 +33,6 @@ func remoteRecipes() []recipe {
 		}, recipe{
 			name: v + "-pinned", holds: "snapshots that pin a moment of a remote store which shares the repository, with its translog",
 			make: func(ctx context.Context, l *lab) error { return l.pinned(ctx, v) },
-		}, recipe{
-			name: v + "-translog", holds: "snapshots that pin a moment of a remote store while the last operations are in its translog alone",
-			make: func(ctx context.Context, l *lab) error { return l.unrefreshed(ctx, v) },
 		})
 	}
 	return all

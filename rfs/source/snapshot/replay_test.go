@@ -190,7 +190,7 @@ func TestPinned_OperationsThatTheCommitHasDoNothing(t *testing.T) {
 
 // TestPinned_NestedDocumentsGoWithTheirRoots: no document gets the nested ones of another that an operation has replaced.
 func TestPinned_NestedDocumentsGoWithTheirRoots(t *testing.T) {
-	for _, name := range []string{"os2.19.4-translog", "os3.8.0-translog"} {
+	for _, name := range []string{"os2.19.4-translog", "os3.8.0-translog", "os3.9.0-translog"} {
 		m, nested := fixture(t, name), 0
 		eachShard(t, m, func(loc Locator, n int) {
 			s, err := OpenShard(t.Context(), m, loc, n)

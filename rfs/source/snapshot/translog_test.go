@@ -225,7 +225,7 @@ func TestParseGeneration(t *testing.T) {
 
 // TestParseGeneration_OfOpenSearch39 reads a generation that OpenSearch 3.9.0 wrote, the first version that adds routings to deletions.
 func TestParseGeneration_OfOpenSearch39(t *testing.T) {
-	b, err := os.ReadFile(filepath.Join("testdata", "os3.9.0-translog-4.tlog"))
+	b, err := os.ReadFile(filepath.Join("..", "..", "..", "testing", "fixtures", "os3.9.0-translog", "A01110011011010", "xynE-Q84QluVKs_op2UNqw", "0", "translog", "data", "1", "translog-4.tlog"))
 	if err != nil {
 		t.Fatal(err)
 	}
