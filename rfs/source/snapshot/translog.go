@@ -166,15 +166,16 @@ func checkSum(in *codec.Input, p []byte) {
 // parseOperation returns fault.ErrUnsupported for unknown types and versions; other errors stay in the input.
 func parseOperation(in *codec.Input) (o operation, err error) {
 	kind := in.U8()
-	version := int32(0)
+	var version int32
 	switch kind {
 	case 1, 2, 3:
-		least, most := int32(indexVersion), int32(indexVersion)
+		version = in.VInt()
+		known := version == indexVersion
 		if kind == 3 {
-			least, most = deleteVersion, deleteRouting
+			known = version == deleteVersion || version == deleteRouting
 		}
-		if version = in.VInt(); in.Err() == nil && (version < least || version > most) {
-			return o, fmt.Errorf("an operation of type %d and version %d, %d to %d are read: %w", kind, version, least, most, fault.ErrUnsupported)
+		if in.Err() == nil && !known {
+			return o, fmt.Errorf("an operation of type %d has the version %d, which this version of rfsd does not read: %w", kind, version, fault.ErrUnsupported)
 		}
 	case 4:
 		o.Seq, o.Term = in.I64(), in.I64()
