@@ -2,6 +2,7 @@ package arch_test
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -23,8 +24,8 @@ type page struct{ name, text string }
 
 // tree has the names that documents may refer to.
 type tree struct {
-	files map[string]bool // files and folders, relative to the root
-	tests map[string]bool // names of Test, Fuzz and Benchmark functions
+	files map[string]bool     // files and folders, relative to the root
+	tests map[string][]string // folders of Test, Fuzz and Benchmark functions by name
 }
 
 var function = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
@@ -54,7 +55,7 @@ func ignores(patterns []string, relative string) bool {
 func readTree(t *testing.T, root string) ([]page, tree) {
 	t.Helper()
 	var pages []page
-	all := tree{files: map[string]bool{}, tests: map[string]bool{}}
+	all := tree{files: map[string]bool{}, tests: map[string][]string{}}
 	patterns := append(ignored(t, root), "/.git")
 	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -80,7 +81,7 @@ func readTree(t *testing.T, root string) ([]page, tree) {
 			pages = append(pages, page{relative, string(b)})
 		}
 		for _, m := range function.FindAllStringSubmatch(string(b), -1) {
-			all.tests[m[1]] = true
+			all.tests[m[1]] = append(all.tests[m[1]], path.Dir(relative))
 		}
 		return nil
 	})
@@ -96,7 +97,7 @@ func TestDocumentsReferToWhatExists(t *testing.T) {
 		t.Fatalf("only %d documents found", len(pages))
 	}
 	for _, p := range pages {
-		for _, bad := range slices.Concat(brokenLinks(p, pages, all), missingPaths(p, all), missingTests(p, all)) {
+		for _, bad := range slices.Concat(brokenLinks(p, pages, all), missingPaths(p, all), missingTests(p, all), testsElsewhere(p, all)) {
 			t.Errorf("%s: %s", p.name, bad)
 		}
 	}
@@ -199,12 +200,37 @@ func exists(all tree, pattern string) bool {
 func missingTests(p page, all tree) []string {
 	var bad []string
 	for _, m := range nameTest.FindAllStringSubmatch(p.text, -1) {
-		found := all.tests[m[1]]
+		found := all.tests[m[1]] != nil
 		for name := range all.tests {
 			found = found || m[2] != "" && strings.HasPrefix(name, m[1])
 		}
 		if !found {
 			bad = append(bad, "names the test "+m[0]+", which does not exist")
+		}
+	}
+	return bad
+}
+
+var inPackage = regexp.MustCompile("(?:\\b([a-z][a-z0-9]*) )?`((?:Test|Fuzz|Benchmark)[A-Z]\\w*)`")
+
+// testsElsewhere reports tests in tables of docs/SECURITY.md that are not in the package named before them, or before an earlier test of
+// the row.
+func testsElsewhere(p page, all tree) []string {
+	var bad []string
+	if p.name != "docs/SECURITY.md" {
+		return nil
+	}
+	for line := range strings.Lines(p.text) {
+		if !strings.HasPrefix(line, "| ") {
+			continue
+		}
+		in := ""
+		for _, m := range inPackage.FindAllStringSubmatch(line, -1) {
+			in = cmp.Or(m[1], in)
+			folders := all.tests[m[2]]
+			if folders != nil && !slices.ContainsFunc(folders, func(folder string) bool { return path.Base(folder) == in }) {
+				bad = append(bad, fmt.Sprintf("names the test %s of %s, which is in %s", m[2], in, strings.Join(folders, ", ")))
+			}
 		}
 	}
 	return bad
@@ -305,7 +331,7 @@ func TestReadTree_LeavesOutWhatTheQuickStartWrote(t *testing.T) {
 func TestReferencesThatAreWrongAreFound(t *testing.T) {
 	all := tree{
 		files: map[string]bool{"docs": true, "docs/A.md": true, "rfs": true, "rfs/coordination/cms": true, "rfs/coordination/cms/item.go": true, "rfs/coordination/cms/DESIGN.md": true},
-		tests: map[string]bool{"TestOne": true},
+		tests: map[string][]string{"TestOne": {"rfs/coordination/cms"}},
 	}
 	right := page{"docs/A.md", "# A page\n[a](A.md#a-page) [b](https://example.com/x) `rfs/coordination/cms/item.go`, rfs/coordination/cms, `s3://b/c`, /etc/a/b.go\n"}
 	for _, c := range []struct{ name, page, text, want string }{
@@ -320,10 +346,12 @@ func TestReferencesThatAreWrongAreFound(t *testing.T) {
 		{"a test", "docs/A.md", "`TestTwo`", "TestTwo"},
 		{"what is not a file", "docs/A.md", "`rfs/`, `other/x`, `rfs/NAME.go`, a `DESIGN.md` beside the code", ""},
 		{"the beginning of a test", "docs/A.md", "`TestTw…`", "TestTw…"},
+		{"a test of its package", "docs/SECURITY.md", "| x | cms `TestOne` |", ""},
+		{"a test of another package", "docs/SECURITY.md", "| x | worker `TestOne` |", "TestOne of worker"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := page{c.page, c.text}
-			got := strings.Join(slices.Concat(brokenLinks(p, []page{p}, all), missingPaths(p, all), missingTests(p, all)), "; ")
+			got := strings.Join(slices.Concat(brokenLinks(p, []page{p}, all), missingPaths(p, all), missingTests(p, all), testsElsewhere(p, all)), "; ")
 			if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 				t.Errorf("%q, want %q", got, c.want)
 			}
