@@ -58,6 +58,7 @@ func OpenImport(ctx context.Context, o ImportOptions, log *slog.Logger, in *Reso
 			sent.Failed, sent.Indexed = sent.Failed-n, sent.Indexed+n
 			return existing.Arrived(ctx, sent)
 		},
+		Missing:     existing.Missing,
 		Destination: r.sender,
 		Bulk:        bulkOptions(o.Options, in, r.client), Workers: o.Slots, Window: o.windows.Size, Lease: o.windows.Lease, SkewTolerance: o.skewTolerance(), MaxAttempts: o.windows.MaxAttempts,
 		Unavailable: o.Unavailable, Types: o.types, IncludeSystem: o.includeSystem, MaxSource: r.longest, Memory: in.Memory, Frames: in.frames, AllowPartial: o.AllowPartial, Token: r.writer, Solo: in.solo,

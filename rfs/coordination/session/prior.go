@@ -20,6 +20,8 @@ type Prior struct {
 	Chosen bool `json:"chosen,omitempty"`
 	// Untouched means that the index had neither documents nor operations.
 	Untouched bool `json:"untouched,omitempty"`
+	// UUID is the UUID of the index; "": unknown, or the name is an alias or a data stream.
+	UUID string `json:"uuid,omitempty"`
 }
 
 func priorID(index string) string {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"slices"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
@@ -93,10 +94,47 @@ func (x *Existing) look(ctx context.Context, index string) (session.Prior, error
 		}
 		h.Untouched = err == nil && did.Executed == 0
 	}
+	if h.UUID, err = x.uuid(ctx, index); err != nil && !fault.HasStatus(err, http.StatusNotFound) {
+		return h, err
+	}
 	if h.Documents > 0 {
 		x.Log.WarnContext(ctx, "the target has documents in an index already", "index", index, "documents", h.Documents, "chosen", x.Chosen)
 	}
 	return x.Records.Note(ctx, index, h)
+}
+
+// uuid returns the UUID of an index; "" for an alias or a data stream, and if the target forbids the request.
+func (x *Existing) uuid(ctx context.Context, index string) (string, error) {
+	all, err := x.Counts.GetIndex(ctx, index)
+	switch {
+	case errors.Is(err, fault.ErrConfig) && !fault.HasStatus(err, http.StatusNotFound):
+		return "", nil
+	case err != nil:
+		return "", err
+	case len(all) != 1 || all[0].Name != index:
+		return "", nil
+	}
+	return all[0].UUID, nil
+}
+
+// Missing returns the sorted names of the indices that documents were sent to and that the target no longer has: they were deleted, or
+// deleted and created again.
+func (x *Existing) Missing(ctx context.Context) ([]string, error) {
+	all, err := x.Records.All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, h := range all {
+		is, err := x.uuid(ctx, h.Index)
+		if gone := fault.HasStatus(err, http.StatusNotFound); gone || err == nil && is != "" && h.UUID != "" && is != h.UUID {
+			names = append(names, h.Index)
+		} else if err != nil {
+			return nil, fmt.Errorf("index %s: %w", h.Index, err)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
 }
 
 // Arrived compares the documents of the target with the documents that a session has sent, after all were answered. Only indices that

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -22,11 +23,12 @@ type countedIndex struct {
 	err       error
 	executed  int64
 	untold    error // why its operations are not stated
+	uuid      string
 }
 
 func (c *countedIndex) CountLucene(context.Context, string) (int64, error) { return c.n, c.err }
 func (c *countedIndex) GetIndex(_ context.Context, name string) ([]target.Index, error) {
-	return []target.Index{{Name: name}}, c.err
+	return []target.Index{{Name: name, UUID: c.uuid}}, c.err
 }
 func (c *countedIndex) Operations(context.Context, string) (target.Operations, error) {
 	return target.Operations{Executed: c.executed}, c.untold
@@ -127,6 +129,38 @@ func TestExisting_WhatArrivedIsCompared(t *testing.T) {
 			}
 			if is.Accounted != c.accounted || c.accounted != (len(own) == 1) || c.accounted && own[0].Operations != c.sent.Written() {
 				t.Errorf("%+v, own %+v", is, own)
+			}
+		})
+	}
+}
+
+// TestExisting_Missing looks for an index after the import.
+func TestExisting_Missing(t *testing.T) {
+	gone := fault.CheckStatus("GET /payroll", http.StatusNotFound, nil)
+	for _, c := range []struct {
+		name          string
+		before, after countedIndex
+		missing       bool
+		fails         error
+	}{
+		{name: "it is there", before: countedIndex{uuid: "u1"}, after: countedIndex{uuid: "u1"}},
+		{name: "it was deleted", before: countedIndex{uuid: "u1"}, after: countedIndex{err: gone}, missing: true},
+		{name: "it was created again", before: countedIndex{uuid: "u1"}, after: countedIndex{uuid: "u2"}, missing: true},
+		{name: "an older session recorded no UUID", after: countedIndex{uuid: "u2"}},
+		{name: "an older session, it was deleted", after: countedIndex{err: gone}, missing: true},
+		{name: "the target does not tell", before: countedIndex{uuid: "u1"}, after: countedIndex{err: fault.ErrConfig}},
+		{name: "the target does not answer", before: countedIndex{uuid: "u1"}, after: countedIndex{err: fault.ErrUnavailable}, fails: fault.ErrUnavailable},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			kept := cms.New(cms.Config{Store: boltstore.Open(t), Creator: "test"})
+			x := &importer.Existing{Counts: &c.before, Records: session.PriorsOf(kept), Log: slog.New(slog.DiscardHandler)}
+			if _, err := x.Ask(t.Context(), "payroll"); err != nil {
+				t.Fatal(err)
+			}
+			x.Counts = &c.after
+			names, err := x.Missing(t.Context())
+			if !errors.Is(err, c.fails) || (err != nil) != (c.fails != nil) || (len(names) == 1) != c.missing {
+				t.Errorf("%q, %v", names, err)
 			}
 		})
 	}

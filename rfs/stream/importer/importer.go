@@ -71,6 +71,9 @@ type Import struct {
 	Aliases func(ctx context.Context) error
 	// Arrived compares the target with the counts of all sent documents at the end; nil: nothing is compared.
 	Arrived func(ctx context.Context, sent cms.Counts) (progress.Arrival, []rollback.Own, error)
+	// Missing returns the indices of the import that the target no longer has; it is called when a process finds the import complete. nil:
+	// the target is not asked.
+	Missing func(ctx context.Context) ([]string, error)
 	// Identity binds the session to its destination, and to other settings on which processes must agree.
 	Identity    map[string]string
 	Destination engine.Destination
@@ -111,6 +114,8 @@ type Import struct {
 	exports  exports
 	bound    bool
 	unsealed bool // the import had ended and is continued
+	// vanished is the finding that indices of the complete import are gone; nil: they are there.
+	vanished *progress.Arrival
 }
 
 // Hold is the state of an item of this process. Left is 0 after its lease has ended.

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -16,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/base/retry"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/cms/primitive"
+	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
 	"github.com/rfsd/rfsd/rfs/operation/rollback"
 )
@@ -73,9 +75,28 @@ func (m *Import) resume(ctx context.Context) error {
 		}
 		m.unsealed = true
 	}
-	if m.show(a); a.Complete && a.lacks() { // it may have been repaired
+	if a.Complete && !a.lacks() {
+		if err := m.lookForIndices(ctx, &a); err != nil {
+			return err
+		}
+	}
+	if m.show(a); a.Complete && m.vanished == nil && a.lacks() { // it may have been repaired
 		return m.conclude(ctx)
 	}
+	return nil
+}
+
+// lookForIndices reports the indices of a complete import that the target no longer has.
+func (m *Import) lookForIndices(ctx context.Context, a *Account) error {
+	if m.Missing == nil {
+		return nil
+	}
+	names, err := m.Missing(ctx)
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	m.vanished = &progress.Arrival{Gone: true, Expected: a.sent.Indexed, Problem: fmt.Sprintf("the target no longer has %s, to which this import sent documents: a new session (--session-name) sends them again", strings.Join(names, ", "))}
+	m.Log.ErrorContext(ctx, "indices of the import are gone", "indices", names)
 	return nil
 }
 
@@ -210,6 +231,9 @@ func (m *Import) look(ctx context.Context) error {
 
 // show sets the result of Seen to the status of an account that was just read.
 func (m *Import) show(a Account) {
+	if m.vanished != nil {
+		a.Arrival = m.vanished
+	}
 	a.Problems = append([]Problem{}, a.Problems...)
 	m.seen.fleet.Store(&a.Status)
 	m.looked = m.Clock.Read().Boot
