@@ -76,18 +76,18 @@ func (m *Import) resume(ctx context.Context) error {
 		m.unsealed = true
 	}
 	if a.Complete && !a.lacks() {
-		if err := m.lookForIndices(ctx, &a); err != nil {
+		if err := m.lookForIndices(ctx, a.sent.Indexed); err != nil {
 			return err
 		}
 	}
-	if m.show(a); a.Complete && m.vanished == nil && a.lacks() { // it may have been repaired
+	if m.show(a); a.Complete && a.lacks() { // it may have been repaired
 		return m.conclude(ctx)
 	}
 	return nil
 }
 
-// lookForIndices reports the indices of a complete import that the target no longer has.
-func (m *Import) lookForIndices(ctx context.Context, a *Account) error {
+// lookForIndices reports the indices of a complete import that the target no longer has. sent is the number of indexed documents.
+func (m *Import) lookForIndices(ctx context.Context, sent int64) error {
 	if m.Missing == nil {
 		return nil
 	}
@@ -95,7 +95,7 @@ func (m *Import) lookForIndices(ctx context.Context, a *Account) error {
 	if err != nil || len(names) == 0 {
 		return err
 	}
-	m.vanished = &progress.Arrival{Gone: true, Expected: a.sent.Indexed, Problem: fmt.Sprintf("the target no longer has %s, to which this import sent documents: a new session (--session-name) sends them again", strings.Join(names, ", "))}
+	m.vanished = &progress.Arrival{Gone: true, Expected: sent, Problem: fmt.Sprintf("the target no longer has %s, to which this import sent documents: a new session (--session-name) sends them again", strings.Join(names, ", "))}
 	m.Log.ErrorContext(ctx, "indices of the import are gone", "indices", names)
 	return nil
 }
