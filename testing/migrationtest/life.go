@@ -27,27 +27,32 @@ var ErrDead = errors.New("the process is dead")
 
 // Call runs f unless the process is dead.
 func (l *Life) Call(f func()) error {
+	does, err := l.next()
+	if does {
+		f()
+	}
+	return err
+}
+
+// next reports whether the next call takes place, and returns what the process sees of it.
+func (l *Life) next() (does bool, err error) {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
 	if l.Dead {
-		return ErrDead
+		return false, ErrDead
 	}
 	l.Calls++
 	if l.Calls == l.Dies && l.Lasts > 0 {
 		l.until = time.Now().Add(l.Lasts)
 	}
-	if l.Calls == l.Dies || time.Now().Before(l.until) {
-		if l.After {
-			f()
-		}
-		if l.Fails != nil {
-			return l.Fails
-		}
-		l.Dead = true
-		return ErrDead
+	if l.Calls != l.Dies && !time.Now().Before(l.until) {
+		return true, nil
 	}
-	f()
-	return nil
+	if l.Fails != nil {
+		return l.After, l.Fails
+	}
+	l.Dead = true
+	return l.After, ErrDead
 }
 
 // Mortal is the store as seen by a process that may die.

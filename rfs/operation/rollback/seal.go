@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -23,19 +25,16 @@ type Own struct {
 // Seal records the difference as operations of other clients, in the same change: a process killed between two changes leaves no
 // index with recorded numbers but without the operations of other clients. Numbers that cannot be read stay unknown.
 func (l *Ledger) Seal(ctx context.Context, own ...Own) error {
-	var all []reading
 	used := map[string]int64{}
-	open := func(c session.Creation, was object) bool {
+	all, err := l.sequences(ctx, func(c session.Creation, was object) bool {
 		used[c.Name] = operations(was.Sequence) - was.Beside
 		return was.Sequence == nil
-	}
-	err := l.sequences(ctx, open, func(c session.Creation, was object, is map[string]int64) error {
-		used[c.Name] = operations(is) - was.Beside
-		all = append(all, reading{c, was, is})
-		return nil
 	})
 	if err != nil {
 		return err
+	}
+	for _, r := range all {
+		used[r.c.Name] = operations(r.is) - r.was.Beside
 	}
 	foreign := map[string]int64{}
 	for _, o := range own {
@@ -50,19 +49,13 @@ func (l *Ledger) Seal(ctx context.Context, own ...Own) error {
 			}
 		}
 	}
-	for _, r := range all {
-		err := l.record(ctx, r.c, r.was, func(o object) (object, bool) {
-			if o.Touched || o.Sequence != nil {
-				return o, false
-			}
-			o.Sequence, o.Foreign = r.is, foreign[r.c.Name]
-			return o, true
-		})
-		if err != nil {
-			return err
+	return l.each(ctx, all, func(name string, was object, is map[string]int64) (object, bool) {
+		if was.Touched || was.Sequence != nil {
+			return was, false
 		}
-	}
-	return nil
+		was.Sequence, was.Foreign = is, foreign[name]
+		return was, true
+	})
 }
 
 // sealed returns a function that reports whether the sequence numbers of an index are recorded, and its name is in names or names is
@@ -85,18 +78,23 @@ func (l *Ledger) Written(ctx context.Context, names []string) (map[string]string
 		return written, nil
 	}
 	is := sealed(names)
-	return written, l.sequences(ctx, func(c session.Creation, was object) bool { return is(c, was) && !was.Touched }, func(c session.Creation, was object, is map[string]int64) error {
-		if d := since(was.Sequence, is); d != "" {
-			written[c.Name] = d
+	all, err := l.sequences(ctx, func(c session.Creation, was object) bool { return is(c, was) && !was.Touched })
+	for _, r := range all {
+		if d := since(r.was.Sequence, r.is); d != "" {
+			written[r.c.Name] = d
 		}
-		return nil
-	})
+	}
+	return written, err
 }
 
 // Unseal must be called before documents are sent to the named indices after the migration has ended; without names, to any created
 // index. It marks indices that were written to since the end, since later sequence numbers cannot be attributed.
 func (l *Ledger) Unseal(ctx context.Context, names ...string) error {
-	return l.each(ctx, sealed(names), func(_ session.Creation, was object, is map[string]int64) (object, bool) {
+	all, err := l.sequences(ctx, sealed(names))
+	if err != nil {
+		return err
+	}
+	return l.each(ctx, all, func(_ string, was object, is map[string]int64) (object, bool) {
 		switch {
 		case was.Sequence == nil:
 			return was, false
@@ -113,8 +111,13 @@ func (l *Ledger) Unseal(ctx context.Context, names ...string) error {
 // other writes since the migration ended. If the process is killed, the former seal stays, and the documents count as
 // written after the migration.
 func (l *Ledger) Around(ctx context.Context, work func() error) error {
+	all, err := l.sequences(ctx, sealed(nil))
+	if err != nil {
+		return err
+	}
+	var mu sync.Mutex
 	untouched := map[string]map[string]int64{}
-	err := l.each(ctx, sealed(nil), func(c session.Creation, was object, is map[string]int64) (object, bool) {
+	err = l.each(ctx, all, func(name string, was object, is map[string]int64) (object, bool) {
 		switch {
 		case was.Sequence == nil || was.Touched:
 			return was, false
@@ -122,16 +125,22 @@ func (l *Ledger) Around(ctx context.Context, work func() error) error {
 			was.Touched = true
 			return was, true
 		}
-		untouched[c.Name] = was.Sequence
+		mu.Lock()
+		defer mu.Unlock()
+		untouched[name] = was.Sequence
 		return was, false
 	})
 	if err != nil {
 		return err
 	}
-	err = work()
-	return errors.Join(err, l.each(ctx, func(c session.Creation, _ object) bool { return untouched[c.Name] != nil }, func(c session.Creation, was object, is map[string]int64) (object, bool) {
-		before := untouched[c.Name]
-		if before == nil || was.Touched || !maps.Equal(before, was.Sequence) {
+	worked := work()
+	all, err = l.sequences(ctx, func(c session.Creation, _ object) bool { return untouched[c.Name] != nil })
+	if err != nil {
+		return errors.Join(worked, err)
+	}
+	return errors.Join(worked, l.each(ctx, all, func(name string, was object, is map[string]int64) (object, bool) {
+		before := untouched[name]
+		if was.Touched || !maps.Equal(before, was.Sequence) {
 			return was, false
 		}
 		was.Beside += operations(is) - operations(before)
@@ -148,15 +157,20 @@ func operations(sequence map[string]int64) (n int64) {
 	return n
 }
 
-// each changes the record of each wanted index, given its current sequence numbers.
-func (l *Ledger) each(ctx context.Context, wanted func(session.Creation, object) bool, f func(c session.Creation, was object, is map[string]int64) (object, bool)) error {
-	return l.sequences(ctx, wanted, func(c session.Creation, was object, is map[string]int64) error {
-		return l.record(ctx, c, was, func(o object) (object, bool) { return f(c, o, is) })
-	})
+// each changes the record of each index, given its name, the record and its current sequence numbers. It calls f concurrently.
+func (l *Ledger) each(ctx context.Context, all []reading, f func(name string, was object, is map[string]int64) (object, bool)) error {
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(requestsAtOnce)
+	for _, r := range all {
+		g.Go(func() error {
+			return l.record(gctx, r.c, r.was, func(o object) (object, bool) { return f(r.c.Name, o, r.is) })
+		})
+	}
+	return g.Wait()
 }
 
-// sequenceReaders limits the concurrent requests for sequence numbers.
-const sequenceReaders = 8
+// requestsAtOnce limits the concurrent requests for sequence numbers and records.
+const requestsAtOnce = 8
 
 // reading is the record of an index, with its current sequence numbers.
 type reading struct {
@@ -165,27 +179,27 @@ type reading struct {
 	is  map[string]int64
 }
 
-// sequences calls f sequentially with the record of each wanted confirmed index and its current sequence numbers,
-// unless they cannot be read.
-func (l *Ledger) sequences(ctx context.Context, wanted func(session.Creation, object) bool, f func(c session.Creation, was object, is map[string]int64) error) error {
+// sequences returns the records of wanted confirmed indices with their current sequence numbers. It leaves out indices whose numbers
+// cannot be read.
+func (l *Ledger) sequences(ctx context.Context, wanted func(session.Creation, object) bool) ([]reading, error) {
 	var all []reading
 	for c, err := range l.Records.All(ctx) {
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if (c.Kind != Index && c.Kind != DataStream) || c.State != session.CreationDone {
 			continue
 		}
 		was, err := decodeObject(c)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if wanted(c, was) {
 			all = append(all, reading{c: c, was: was})
 		}
 	}
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(sequenceReaders)
+	g.SetLimit(requestsAtOnce)
 	for i := range all {
 		g.Go(func() (err error) {
 			all[i].is, err = Sequence(gctx, l.API, all[i].c.Name)
@@ -200,15 +214,7 @@ func (l *Ledger) sequences(ctx context.Context, wanted func(session.Creation, ob
 		})
 	}
 	if err := g.Wait(); err != nil {
-		return err
+		return nil, err
 	}
-	for _, r := range all {
-		if r.is == nil {
-			continue
-		}
-		if err := f(r.c, r.was, r.is); err != nil {
-			return err
-		}
-	}
-	return nil
+	return slices.DeleteFunc(all, func(r reading) bool { return r.is == nil }), nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -152,11 +153,11 @@ func TestLedger_WhatTheDocumentsDoNotAccountForIsRefused(t *testing.T) {
 // dying are records that cannot be changed any more after some changes.
 type dying struct {
 	rollback.Records
-	left int
+	left atomic.Int64
 }
 
 func (d *dying) Change(ctx context.Context, kind, name string, f func(session.Creation, time.Time) (session.Creation, bool)) (bool, error) {
-	if d.left--; d.left < 0 {
+	if d.left.Add(-1) < 0 {
 		return false, fault.ErrUnavailable
 	}
 	return d.Records.Change(ctx, kind, name, f)
@@ -172,7 +173,9 @@ func TestLedger_ADeathWhileItSealsLeavesNoIndexOfOthersToUndo(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %d changes", name, changes), func(t *testing.T) {
 				on, r, l := migrated(t)
 				whole := l.Records
-				l.Records = &dying{whole, changes}
+				last := &dying{Records: whole}
+				last.left.Store(int64(changes))
+				l.Records = last
 				if err := l.Seal(t.Context(), own...); (err == nil) != (changes == 2) {
 					t.Fatalf("sealed: %v", err)
 				}
