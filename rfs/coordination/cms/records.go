@@ -96,13 +96,14 @@ func (s *Leases) exists(ctx context.Context, id string) error {
 	return err
 }
 
-// ReadOrCreate returns the record with the id of r, and adds r if it does not exist. It reads first, because the record nearly always exists.
+// ReadOrCreate returns the record with the id of r, without a revision if this call has added it. It reads first, because the record nearly
+// always exists.
 func (s *Leases) ReadOrCreate(ctx context.Context, r Record) (Record, error) {
 	is, err := s.Record(ctx, r.ID)
 	if !errors.Is(err, ErrNotFound) {
 		return is, err
 	}
-	if _, err := s.Create(ctx, r); err != nil {
+	if created, err := s.Create(ctx, r); err != nil || created {
 		return r, err
 	}
 	return s.Record(ctx, r.ID)

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
@@ -34,14 +37,16 @@ func (s *Session) makeIndices(ctx context.Context, phase session.Phase) (worked 
 // makeFew creates the target indices of all entries. Several workers may process the same entry: the index is created once, and the first
 // result recorded is final.
 func (s *Session) makeFew(ctx context.Context) (worked bool, err error) {
-	entries, err := s.Entries(ctx)
-	if err != nil {
-		return false, err
-	}
-	var names []string
-	for _, e := range entries {
-		if e.State == session.PhaseNotStarted {
-			names = append(names, e.Name)
+	names := s.listed
+	if s.listed = nil; names == nil {
+		entries, err := s.Entries(ctx)
+		if err != nil {
+			return false, err
+		}
+		for _, e := range entries {
+			if e.State == session.PhaseNotStarted {
+				names = append(names, e.Name)
+			}
 		}
 	}
 	return s.makeNamed(ctx, names)
@@ -95,21 +100,18 @@ func (s *Session) makeBatch(ctx context.Context, lease *cms.RecordLease, names [
 	return errors.Join(err, session.BatchesOf(s.Coordinator).End(back, lease, err == nil))
 }
 
+// indicesAtOnce is the number of entries whose target indices a process creates at the same time. The cluster manager applies one change
+// after the other, but the requests before and after it, and the start of shards, take most of the time.
+const indicesAtOnce = 4
+
 // makeNamed creates the target indices of entries in random order until each entry is COMPLETED or FAILED.
 func (s *Session) makeNamed(ctx context.Context, names []string) (worked bool, err error) {
 	for len(names) > 0 {
 		rand.Shuffle(len(names), func(a, b int) { names[a], names[b] = names[b], names[a] })
-		var left []string
-		var pause time.Duration
-		for _, name := range names {
-			did, again, err := s.makeIndex(ctx, name)
-			worked, pause = worked || did, max(pause, again)
-			if err != nil {
-				return worked, err
-			}
-			if again > 0 {
-				left = append(left, name)
-			}
+		did, left, pause, err := s.makeOnce(ctx, names)
+		worked = worked || did
+		if err != nil {
+			return worked, err
 		}
 		if names = left; pause > 0 {
 			if err := s.Runner.Clock.Sleep(ctx, pause); err != nil {
@@ -118,4 +120,29 @@ func (s *Session) makeNamed(ctx context.Context, names []string) (worked bool, e
 		}
 	}
 	return worked, nil
+}
+
+// makeOnce attempts each of the named entries once, and returns the names to attempt again after a pause. After an error it starts no
+// further attempt, and waits for those in progress.
+func (s *Session) makeOnce(ctx context.Context, names []string) (worked bool, left []string, pause time.Duration, err error) {
+	var mu sync.Mutex
+	g, failed := errgroup.WithContext(ctx)
+	g.SetLimit(indicesAtOnce)
+	for _, name := range names {
+		g.Go(func() error {
+			if failed.Err() != nil {
+				return ctx.Err()
+			}
+			did, again, err := s.makeIndex(ctx, name)
+			mu.Lock()
+			defer mu.Unlock()
+			worked, pause = worked || did, max(pause, again)
+			if again > 0 {
+				left = append(left, name)
+			}
+			return err
+		})
+	}
+	err = g.Wait()
+	return worked, left, pause, err
 }

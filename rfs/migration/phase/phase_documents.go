@@ -69,7 +69,7 @@ func (s *Session) seed(ctx context.Context) error {
 	}
 	var roots []iter.Seq[cms.Root]
 	var failed []cms.FailedIndex
-	for _, e := range entries {
+	for i, e := range entries {
 		switch e.State {
 		case session.PhaseFailed:
 			failed = append(failed, cms.FailedIndex{Name: e.Name, Shards: e.Shards, Reason: e.Error})
@@ -77,6 +77,7 @@ func (s *Session) seed(ctx context.Context) error {
 			if e, err = s.split(ctx, e); err != nil {
 				return err
 			}
+			entries[i] = e
 			roots = append(roots, e.Roots())
 		default:
 			return fmt.Errorf("index %s is not on the target yet: %w", e.Name, fault.ErrUnavailable)
@@ -94,7 +95,23 @@ func (s *Session) seed(ctx context.Context) error {
 			}
 		}
 	})
+	if err == nil && len(entries) <= mostSeeded {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.seeded = entries
+	}
 	return err
+}
+
+// mostSeeded is the maximum number of entries that a process keeps from the seeding of their items until CheckIndices.
+const mostSeeded = 1000
+
+// takeSeeded returns the entries whose items this process has just seeded, once; nil if it has not.
+func (s *Session) takeSeeded() []session.IndexEntry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer func() { s.seeded = nil }()
+	return s.seeded
 }
 
 // takeIndices creates the entries if the phase indices is off: it creates nothing on the target, and an entry whose target index is

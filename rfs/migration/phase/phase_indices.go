@@ -84,7 +84,11 @@ func (s *Session) listIndices(ctx context.Context, lease *session.PhaseLease) er
 	if err != nil {
 		return fmt.Errorf("record of the indices: %w", err)
 	}
-	return lease.Advance(ctx, session.PhaseInProgress, body)
+	if err := lease.Advance(ctx, session.PhaseInProgress, body); err != nil {
+		return err
+	}
+	s.listed = names
+	return nil
 }
 
 // mostUnread is the maximum number of indices with damaged metadata that a session records individually. With more, the phase fails because
@@ -369,6 +373,7 @@ func (s *Session) ReopenFailed(ctx context.Context) error {
 	if err := s.renewSnapshot(ctx); err != nil {
 		return err
 	}
+	begun := false
 	for _, name := range []string{session.MetadataPhase, session.IndexPhase, session.DocsPhase} {
 		row, err := RowFor(name, "")
 		if err != nil {
@@ -377,11 +382,18 @@ func (s *Session) ReopenFailed(ctx context.Context) error {
 		if !s.Phases.Has(row.Phase) {
 			continue
 		}
-		if _, err := session.PhasesOf(s.Coordinator).Reopen(ctx, name, "run again", nil); err != nil {
+		p, err := session.PhasesOf(s.Coordinator).Read(ctx, name)
+		if err != nil {
 			return err
 		}
+		if p.State == session.PhaseFailed {
+			if _, err := session.PhasesOf(s.Coordinator).Reopen(ctx, name, "run again", nil); err != nil {
+				return err
+			}
+		}
+		begun = begun || name != session.MetadataPhase && p.State != ""
 	}
-	if !s.needs(PhaseIndices, PhaseDocuments) {
+	if !begun { // no index has an entry
 		return nil
 	}
 	entries, err := s.Entries(ctx)

@@ -134,6 +134,8 @@ type findings struct {
 	resent map[string]bool  // groups of target indices whose shards this process has read again during the audit
 	// previewed is used by the main goroutine only.
 	previewed bool
+	listed    []string // indices for which this process has just created entries; used by the main goroutine only
+	seeded    []session.IndexEntry
 	known     known
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
@@ -70,6 +71,18 @@ func leasedAgain(st step, err error) error {
 // RetryFailed reopens failed items: a user who runs the command again has usually repaired something. An item that still cannot be migrated
 // fails again with its reason.
 func (s *Session) RetryFailed(ctx context.Context) error {
+	var failed []cms.ItemID
+	for item, err := range s.Coordinator.Items(ctx) {
+		if err != nil {
+			return fmt.Errorf("list items: %w", err)
+		}
+		if id, err := item.Range(); err == nil && item.FailedItem() {
+			failed = append(failed, id)
+		}
+	}
+	if len(failed) == 0 {
+		return nil
+	}
 	entries, err := s.Entries(ctx)
 	if err != nil {
 		return err
@@ -78,19 +91,12 @@ func (s *Session) RetryFailed(ctx context.Context) error {
 	for _, e := range entries {
 		missing[e.Name] = e.State != session.PhaseCompleted
 	}
-	var failed []cms.ItemID
-	for item, err := range s.Coordinator.Items(ctx) {
-		if err != nil {
-			return fmt.Errorf("list items: %w", err)
-		}
-		if id, err := item.Range(); err == nil && item.FailedItem() && !missing[id.Index] {
-			failed = append(failed, id)
-		}
+	failed = slices.DeleteFunc(failed, func(id cms.ItemID) bool { return missing[id.Index] })
+	if len(failed) == 0 {
+		return nil
 	}
-	if len(failed) > 0 {
-		if err := s.unseal(ctx); err != nil {
-			return err
-		}
+	if err := s.unseal(ctx); err != nil {
+		return err
 	}
 	for _, id := range failed {
 		s.Log.Info("failed item is tried again", "index", id.Index, "shard", id.Shard, "cursor", id.Cursor)
@@ -98,18 +104,19 @@ func (s *Session) RetryFailed(ctx context.Context) error {
 			return fmt.Errorf("retry %s: %w", id.Name(), err)
 		}
 	}
-	if len(failed) > 0 {
-		_, err = session.PhasesOf(s.Coordinator).Move(ctx, session.DocsPhase, session.PhaseCompleted, session.PhaseInProgress, nil)
-	}
+	_, err = session.PhasesOf(s.Coordinator).Move(ctx, session.DocsPhase, session.PhaseCompleted, session.PhaseInProgress, nil)
 	return err
 }
 
 // CheckIndices verifies the entries of indices and their recorded target UUIDs. It returns the repository sizes of shards by index, in
 // bytes. insist retries a step while the target does not answer. An index whose target was replaced fails.
 func (s *Session) CheckIndices(ctx context.Context, insist func(context.Context, func() error) error) (map[string][]int64, error) {
-	entries, err := s.Entries(ctx)
-	if err != nil {
-		return nil, err
+	entries := s.takeSeeded()
+	if entries == nil {
+		var err error
+		if entries, err = s.Entries(ctx); err != nil {
+			return nil, err
+		}
 	}
 	sizes := make(map[string][]int64, len(entries))
 	for _, e := range entries {
