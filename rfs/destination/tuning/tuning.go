@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/rest"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
@@ -236,25 +238,39 @@ type Restored struct {
 // Restore restores the settings of every tuned index, unless another client has changed them since. It is
 // idempotent and safe for concurrent use by several processes. It tries all indices and joins their errors.
 func (t *Tuner) Restore(ctx context.Context) ([]Restored, error) {
-	var all []Restored
-	var errs []error
+	var changed []session.Tuned
+	var listed error
 	for x, err := range t.Records.All(ctx) {
 		if err != nil {
-			return all, errors.Join(append(errs, fmt.Errorf("tuned indices: %w", err))...)
+			listed = fmt.Errorf("tuned indices: %w", err)
+			break
 		}
 		if _, remembers := x.Set[gcDeletes]; t.Follows && remembers && len(x.Set) == 1 {
 			continue
 		}
-		done, err := t.restore(ctx, x)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("restore settings of %s: %w", x.Target, err))
-			continue
-		}
-		all = append(all, done)
-		t.Log.InfoContext(ctx, "settings restored", "index", x.Target, "settings", done.Keys, "left", done.Left, "reason", done.Reason)
+		changed = append(changed, x)
 	}
-	return all, errors.Join(errs...)
+	done, errs := make([]Restored, len(changed)), make([]error, len(changed))
+	var g errgroup.Group
+	g.SetLimit(restoresAtOnce)
+	for i, x := range changed {
+		g.Go(func() error {
+			is, err := t.restore(ctx, x)
+			if err != nil {
+				errs[i] = fmt.Errorf("restore settings of %s: %w", x.Target, err)
+				return nil
+			}
+			done[i] = is
+			t.Log.InfoContext(ctx, "settings restored", "index", x.Target, "settings", is.Keys, "left", is.Left, "reason", is.Reason)
+			return nil
+		})
+	}
+	_ = g.Wait() // the errors are in errs
+	return slices.DeleteFunc(done, func(r Restored) bool { return r.Target == "" }), errors.Join(errors.Join(errs...), listed)
 }
+
+// restoresAtOnce limits the indices whose settings are restored at the same time.
+const restoresAtOnce = 4
 
 func (t *Tuner) restore(ctx context.Context, x session.Tuned) (Restored, error) {
 	done := Restored{Target: x.Target}

@@ -4,13 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/cms"
@@ -22,6 +26,8 @@ import (
 
 // fakeTarget has the settings of indices.
 type fakeTarget struct {
+	mu      sync.Mutex
+	pause   time.Duration // of each request
 	indices map[string]map[string]string
 	behind  map[string][]string // indices of aliases and data streams
 	denied  bool                // puts are refused
@@ -34,6 +40,9 @@ type fakeTarget struct {
 var ours = objects.Mark{Session: "s", Token: "T"}
 
 func (f *fakeTarget) Do(_ context.Context, method, path string, _ url.Values, body []byte) (int, []byte, error) {
+	time.Sleep(f.pause)
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.asked++
 	if names, _, several := strings.Cut(strings.TrimPrefix(path, "/"), "/_settings/"); several {
 		found := map[string]any{}
@@ -343,5 +352,51 @@ func TestAnAcknowledgementMeansThatDocumentsAreOnDisk(t *testing.T) {
 	f.denied = true
 	if err := tn.Harden(t.Context(), []string{"a"}); !errors.Is(err, fault.ErrConfig) || !strings.Contains(fault.Text(err), key) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestTuner_RestoresSeveralIndicesAtOnce restores 40 indices, each with two requests of a second, and one that fails.
+func TestTuner_RestoresSeveralIndicesAtOnce(t *testing.T) {
+	f := &fakeTarget{indices: map[string]map[string]string{}}
+	tn := tuner(t, f) // outside the bubble, because of its file
+	var names []string
+	for i := range 40 {
+		name := fmt.Sprintf("i%02d", i)
+		names, f.indices[name] = append(names, name), map[string]string{"index.uuid": "u" + name, "index.refresh_interval": "5s"}
+	}
+	if err := tn.Tune(t.Context(), names, tuning.Refreshes); err != nil {
+		t.Fatal(err)
+	}
+	var order []string
+	for x, err := range tn.Records.All(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		order = append(order, x.Target)
+	}
+	f.fail, f.pause = 1, time.Second
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		done, err := tn.Restore(t.Context())
+		if took := time.Since(begin); !errors.Is(err, fault.ErrUnavailable) || len(done) != 39 || took != 20*time.Second {
+			t.Errorf("%d restored in %s, error %v; want 39 in 20 s, and one that is unavailable", len(done), took, err)
+		}
+		at := -1
+		for _, r := range done {
+			if n := slices.Index(order, r.Target); n > at {
+				at = n
+				continue
+			}
+			t.Fatalf("%s is not in the order of the records %v", r.Target, order)
+		}
+	})
+	f.pause = 0
+	if done, err := tn.Restore(t.Context()); err != nil || len(done) != 1 {
+		t.Errorf("the second time %v, %v; want one", done, err)
+	}
+	for name, is := range f.indices {
+		if is["index.refresh_interval"] != "5s" {
+			t.Errorf("%s: %v", name, is)
+		}
 	}
 }

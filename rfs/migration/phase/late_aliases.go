@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
@@ -50,25 +52,25 @@ func (s *Session) setLateAliases(ctx context.Context) error {
 			delete(waiting, id.Index)
 		}
 	}
-	for name, entry := range waiting { // for all indices, before a moved alias is set on another one
-		if err := s.dropAliases(ctx, name, entry); err != nil {
+	if err := eachIndex(ctx, waiting, s.dropAliases); err != nil { // for all indices, before a moved alias is set on another one
+		return err
+	}
+	if s.Root != nil { // for all indices, before another one becomes the write index of an alias
+		if err := eachIndex(ctx, waiting, s.endWriting); err != nil {
 			return err
 		}
 	}
-	for name, entry := range waiting { // for all indices, before another one becomes the write index of an alias
-		if s.Root == nil {
-			break
-		}
-		if err := s.endWriting(ctx, name, entry); err != nil {
-			return err
-		}
+	return eachIndex(ctx, waiting, s.setAliases)
+}
+
+// eachIndex calls f for the entries of indices, indicesAtOnce at the same time, until one returns an error.
+func eachIndex(ctx context.Context, entries map[string]plan.Entry, f func(ctx context.Context, index string, e plan.Entry) error) error {
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(indicesAtOnce)
+	for index, e := range entries {
+		g.Go(func() error { return f(gctx, index, e) })
 	}
-	for name, entry := range waiting {
-		if err := s.setAliases(ctx, name, entry); err != nil {
-			return err
-		}
-	}
-	return nil
+	return g.Wait()
 }
 
 // checkAliases returns an error if the aliases or target indices of an entry differ from the derived ones, since entries are not trusted.

@@ -100,8 +100,8 @@ func (s *Session) makeBatch(ctx context.Context, lease *cms.RecordLease, names [
 	return errors.Join(err, session.BatchesOf(s.Coordinator).End(back, lease, err == nil))
 }
 
-// indicesAtOnce is the number of entries whose target indices a process creates at the same time. The cluster manager applies one change
-// after the other, but the requests before and after it, and the start of shards, take most of the time.
+// indicesAtOnce is the number of entries whose target indices a process creates, or gives aliases and policies, at the same time. The
+// cluster manager applies one change after the other, but the requests before and after it, and the start of shards, take most of the time.
 const indicesAtOnce = 4
 
 // makeNamed creates the target indices of entries in random order until each entry is COMPLETED or FAILED.

@@ -52,12 +52,9 @@ func (s *Session) attachPolicies(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, index := range slices.Sorted(maps.Keys(waiting)) {
-		if err := s.attachPolicy(ctx, index, waiting[index], wanted); err != nil {
-			return err
-		}
-	}
-	return nil
+	return eachIndex(ctx, waiting, func(ctx context.Context, index string, e plan.Entry) error {
+		return s.attachPolicy(ctx, index, e, wanted)
+	})
 }
 
 // unmanaged returns the entries whose documents have all arrived and whose target indices have no policy yet. whole reports whether the
