@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,7 +41,8 @@ func (short) Forget() {}
 
 // attached is a target that records to which indices a policy was attached.
 type attached struct {
-	indices  []string
+	mu       sync.Mutex
+	indices  []string // sorted
 	patterns bool // of the source were set
 }
 
@@ -53,7 +55,9 @@ func (a *attached) Attachments(_ context.Context, p *plan.Plan) (map[string]meta
 }
 
 func (a *attached) Attach(_ context.Context, index string, _ metadata.Attachment) (string, error) {
-	a.indices = append(a.indices, index)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.indices = slices.Sorted(slices.Values(append(a.indices, index)))
 	return "", nil
 }
 
