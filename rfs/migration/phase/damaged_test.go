@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -18,21 +19,21 @@ import (
 // requests counts the writes of records, and of items, that one process sends.
 type requests struct {
 	cms.Store
-	n *int
+	n *atomic.Int64
 }
 
 func (r requests) Put(ctx context.Context, x cms.Record) (cms.Revision, error) {
-	*r.n++
+	r.n.Add(1)
 	return r.Store.Put(ctx, x)
 }
 
 func (r requests) PutAll(ctx context.Context, x []cms.Record) ([]error, error) {
-	*r.n++
+	r.n.Add(1)
 	return r.Store.PutAll(ctx, x)
 }
 
 func (r requests) Create(ctx context.Context, x []cms.Item) (int, error) {
-	*r.n++
+	r.n.Add(1)
 	return r.Store.Create(ctx, x)
 }
 
@@ -70,14 +71,14 @@ func TestSession_ManyDamagedIndices(t *testing.T) {
 	counts := map[int]int{}
 	for _, n := range []int{1, 2000} {
 		synctest.Test(t, func(t *testing.T) {
-			m, sent := newMemory(), 0
-			s := process(t, requests{m, &sent}, migrationtest.NewOutside(), 1, &migrationtest.Life{})
+			m, sent := newMemory(), new(atomic.Int64)
+			s := process(t, requests{m, sent}, migrationtest.NewOutside(), 1, &migrationtest.Life{})
 			plans(s, damagedIndices(n))
 			if err := toItems(t.Context(), s); err != nil {
 				t.Fatal(err)
 			}
 			failures(t, s, m, n)
-			counts[n] = sent
+			counts[n] = int(sent.Load())
 		})
 	}
 	if more := counts[2000] - counts[1]; more > 3*2000/500 {

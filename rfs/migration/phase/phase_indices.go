@@ -152,21 +152,18 @@ func (s *Session) createEntries(ctx context.Context, plan *plan.Plan) error {
 // renewUnread replaces the entry of an index whose metadata could not be read before with the planned entry. It reports whether the
 // metadata can be read now.
 func (s *Session) renewUnread(ctx context.Context, name string) (bool, error) {
-	plan, err := s.plan(ctx)
+	if _, err := s.plan(ctx); err != nil {
+		return false, err
+	}
+	x := s.plannedIndices()[name]
+	if x == nil || x.Source == nil {
+		return false, nil
+	}
+	body, err := x.Entry.Encode()
 	if err != nil {
 		return false, err
 	}
-	for _, x := range plan.Indices {
-		if x.Name != name {
-			continue
-		}
-		body, err := x.Entry.Encode()
-		if err != nil {
-			return false, err
-		}
-		return true, session.EntriesOf(s.Coordinator).Renew(ctx, session.IndexEntry{Name: name, State: session.PhaseFailed, Shards: x.Entry.Shards, Body: body})
-	}
-	return false, nil
+	return true, session.EntriesOf(s.Coordinator).Renew(ctx, session.IndexEntry{Name: name, State: session.PhaseFailed, Shards: x.Entry.Shards, Body: body})
 }
 
 // Entries returns the entries of all indices of the session.
@@ -336,15 +333,8 @@ func (s *Session) noteOurs(ctx context.Context, entry plan.Entry, absent []strin
 
 // SourceIndex returns the metadata of an index in the snapshot, from the plan of this process or else from the repository.
 func (s *Session) SourceIndex(ctx context.Context, loc snapshot.Locator) (*snapshot.Index, error) {
-	s.mu.Lock()
-	planned := s.planned
-	s.mu.Unlock()
-	if planned != nil {
-		for _, x := range planned.Indices {
-			if x.Name == loc.IndexName {
-				return x.Source, nil
-			}
-		}
+	if x := s.plannedIndices()[loc.IndexName]; x != nil && x.Source != nil {
+		return x.Source, nil
 	}
 	return loc.Index(ctx, s.Shards.Repo)
 }
@@ -480,16 +470,8 @@ func (s *Session) haveTargets(ctx context.Context, entry plan.Entry) error {
 // noteStreams reports data streams that may differ from what an operator expects, once per session.
 func (s *Session) noteStreams(ctx context.Context, plan *plan.Plan) error {
 	for _, x := range plan.Indices {
-		if x.Entry.Stream == nil {
-			continue
-		}
-		var code string
-		switch {
-		case x.Entry.Create:
-			code = "duplicates-possible"
-		case x.Entry.Stream.Alias == "":
-			code = "no-alias"
-		default:
+		code := x.Entry.StreamCode()
+		if code == "" {
 			continue
 		}
 		first, err := s.Coordinator.Event(ctx, "data stream "+x.Entry.Stream.Stream, code, x.Entry.Note())

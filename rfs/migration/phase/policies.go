@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
-	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
@@ -178,23 +177,4 @@ func (s *Session) note(ctx context.Context, index string, change func(*plan.Entr
 		}
 		return body
 	})
-}
-
-// PoliciesWaiting returns the sorted names of the snapshot's indices that got no policy because documents were missing.
-func PoliciesWaiting(ctx context.Context, c *cms.Coordinator) ([]string, error) {
-	var all []string
-	for e, err := range session.EntriesOf(c).All(ctx) {
-		if err != nil {
-			return nil, fmt.Errorf("list indices: %w", err)
-		}
-		entry, err := plan.DecodeEntry(e.Name, e.Body)
-		if err != nil {
-			return nil, err
-		}
-		if entry.PolicyWaits && !entry.Managed {
-			all = append(all, e.Name)
-		}
-	}
-	slices.Sort(all)
-	return all, nil
 }

@@ -43,7 +43,7 @@ func (short) Forget() {}
 type attached struct {
 	mu       sync.Mutex
 	indices  []string // sorted
-	patterns bool // of the source were set
+	patterns bool     // of the source were set
 }
 
 func (a *attached) Attachments(_ context.Context, p *plan.Plan) (map[string]metadata.Attachment, error) {

@@ -121,6 +121,18 @@ func ReadStreams(ctx context.Context, snap *snapshot.Snapshot) (metadata.Globals
 	return g, nil
 }
 
+// StreamCode returns the code of the event about a data stream that may differ from what an operator expects; "" if none does.
+func (e Entry) StreamCode() string {
+	switch {
+	case e.Stream == nil:
+	case e.Create:
+		return "duplicates-possible"
+	case e.Stream.Alias == "":
+		return "no-alias"
+	}
+	return ""
+}
+
 // Note describes the treatment of a backing index; "" for other indices.
 func (e Entry) Note() string {
 	switch {

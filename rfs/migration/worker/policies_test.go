@@ -15,8 +15,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/metadata"
 	"github.com/rfsd/rfsd/rfs/destination/objects"
 	"github.com/rfsd/rfsd/rfs/migration/engine"
-	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/recorded"
 	"github.com/rfsd/rfsd/rfs/migration/worker"
 	"github.com/rfsd/rfsd/testing/migrationtest"
 )
@@ -142,7 +142,7 @@ func TestSession_PoliciesWaitForRedrivenDocuments(t *testing.T) {
 			if failed < 2 || p.attached[index] != c.attached || (p.patterns > 0) != (c.attached > 0) {
 				t.Errorf("run %d: %d failed, attached %v, patterns %d times", run, failed, p.attached, p.patterns)
 			}
-			if waiting, err := phase.PoliciesWaiting(t.Context(), state); err != nil || slices.Contains(waiting, index) != (c.attached == 0) {
+			if waiting, err := recorded.PoliciesWaiting(t.Context(), state); err != nil || slices.Contains(waiting, index) != (c.attached == 0) {
 				t.Errorf("run %d: %q wait, %v", run, waiting, err)
 			}
 		}

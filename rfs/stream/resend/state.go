@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/destination/target"
 	"github.com/rfsd/rfsd/rfs/migration/phase"
 	"github.com/rfsd/rfsd/rfs/migration/plan"
+	"github.com/rfsd/rfsd/rfs/migration/recorded"
 	"github.com/rfsd/rfsd/rfs/operation/redrive"
 )
 
@@ -80,5 +81,5 @@ func (s *State) PoliciesWaiting(ctx context.Context) ([]string, error) {
 	if s.Kept == nil {
 		return nil, nil
 	}
-	return phase.PoliciesWaiting(ctx, s.Kept)
+	return recorded.PoliciesWaiting(ctx, s.Kept)
 }
