@@ -233,9 +233,25 @@ func (s Entries) Target(ctx context.Context, index string) (string, error) {
 	return decodeTarget(r)
 }
 
-// Targets returns the recorded UUIDs of all target indices by name.
-func (s Entries) Targets(ctx context.Context) (map[string]string, error) {
+// fewNames is the number of records up to which reading each by its id costs less than a list, which contains the records of all indices
+// and needs a refresh of the control index.
+const fewNames = 32
+
+// Targets returns the recorded UUIDs of the named target indices that have one, and maybe those of others; without names, of all.
+func (s Entries) Targets(ctx context.Context, names ...string) (map[string]string, error) {
 	all := map[string]string{}
+	if len(names) > 0 && len(names) <= fewNames {
+		for _, name := range names {
+			uuid, err := s.Target(ctx, name)
+			if err != nil {
+				return nil, err
+			}
+			if uuid != "" {
+				all[name] = uuid
+			}
+		}
+		return all, nil
+	}
 	for r, err := range s.leases.List(ctx, kindTarget) {
 		if err != nil {
 			return nil, fmt.Errorf("target indices: %w", err)

@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -57,5 +58,37 @@ func TestCreateIndexEntries(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestEntries_Targets: few records are read by name, many are listed.
+func TestEntries_Targets(t *testing.T) {
+	entries := session.EntriesOf(cms.New(cms.Config{Store: boltstore.Open(t), Creator: "test"}))
+	var names []string
+	want := map[string]string{}
+	for i := range 40 {
+		name := fmt.Sprint("i", i)
+		names = append(names, name)
+		if i%2 > 0 {
+			continue
+		}
+		want[name] = "uuid of " + name
+		if _, err := entries.ClaimTarget(t.Context(), name, want[name]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, n := range []int{0, 1, 10, 40} {
+		got, err := entries.Targets(t.Context(), names[:n]...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			if asked := n == 0 || slices.Contains(names[:n], name); asked && got[name] != want[name] {
+				t.Errorf("%d names: %s has %q, want %q", n, name, got[name], want[name])
+			}
+		}
+		if listed := n == 0 || n == 40; listed != (len(got) == len(want)) {
+			t.Errorf("%d names: %d records", n, len(got))
+		}
 	}
 }

@@ -71,7 +71,7 @@ func (s *Session) foreign(ctx context.Context, held map[string]int64) (map[strin
 	if s.Root == nil || len(held) == 0 {
 		return held, nil
 	}
-	filled, err := session.EntriesOf(s.Root).Targets(ctx)
+	filled, err := session.EntriesOf(s.Root).Targets(ctx, slices.Collect(maps.Keys(held))...)
 	if err != nil {
 		return nil, err
 	}

@@ -63,7 +63,7 @@ func (s *Session) lookAtUnchanged(ctx context.Context, p *plan.Plan) error {
 	if err != nil {
 		return fmt.Errorf("target indices: %w", err)
 	}
-	was, err := session.EntriesOf(s.Root).Targets(ctx)
+	was, err := session.EntriesOf(s.Root).Targets(ctx, names...)
 	if err != nil {
 		return err
 	}

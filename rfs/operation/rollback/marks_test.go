@@ -1,6 +1,10 @@
 package rollback_test
 
 import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
 	"strings"
 	"testing"
 
@@ -90,11 +94,33 @@ func TestLedger_Written(t *testing.T) {
 			on, _, l := migrated(t)
 			ended(t, on, l)
 			c.then(on, l)
-			written, err := l.Written(t.Context(), c.names)
-			must(t, err)
-			if is := written["a"]; !strings.Contains(is, c.want) || (is == "") != (c.want == "") || len(written) > 1 {
-				t.Errorf("%q, want %q", written, c.want)
+			lists := &listing{Records: l.Records}
+			l.Records = lists
+			for _, others := range []int{0, 40} {
+				names := slices.Clone(c.names)
+				for i := range others * min(1, len(c.names)) {
+					names = append(names, fmt.Sprint("other", i))
+				}
+				written, err := l.Written(t.Context(), names)
+				must(t, err)
+				if is := written["a"]; !strings.Contains(is, c.want) || (is == "") != (c.want == "") || len(written) > 1 {
+					t.Errorf("%d names: %q, want %q", len(names), written, c.want)
+				}
+				if want := min(1, max(0, len(names)-32)); lists.times != want {
+					t.Errorf("%d names: the records were listed %d times, want %d", len(names), lists.times, want)
+				}
 			}
 		})
 	}
+}
+
+// listing counts how often all records are listed.
+type listing struct {
+	rollback.Records
+	times int
+}
+
+func (l *listing) All(ctx context.Context) iter.Seq2[session.Creation, error] {
+	l.times++
+	return l.Records.All(ctx)
 }

@@ -3,6 +3,7 @@ package rollback
 import (
 	"context"
 	"errors"
+	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/coordination/cms"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 	"github.com/rfsd/rfsd/rfs/destination/target"
 )
@@ -26,7 +28,7 @@ type Own struct {
 // index with recorded numbers but without the operations of other clients. Numbers that cannot be read stay unknown.
 func (l *Ledger) Seal(ctx context.Context, own ...Own) error {
 	used := map[string]int64{}
-	all, err := l.sequences(ctx, func(c session.Creation, was object) bool {
+	all, err := l.sequences(ctx, nil, func(c session.Creation, was object) bool {
 		used[c.Name] = operations(was.Sequence) - was.Beside
 		return was.Sequence == nil
 	})
@@ -78,7 +80,7 @@ func (l *Ledger) Written(ctx context.Context, names []string) (map[string]string
 		return written, nil
 	}
 	is := sealed(names)
-	all, err := l.sequences(ctx, func(c session.Creation, was object) bool { return is(c, was) && !was.Touched })
+	all, err := l.sequences(ctx, names, func(c session.Creation, was object) bool { return is(c, was) && !was.Touched })
 	for _, r := range all {
 		if d := since(r.was.Sequence, r.is); d != "" {
 			written[r.c.Name] = d
@@ -90,7 +92,7 @@ func (l *Ledger) Written(ctx context.Context, names []string) (map[string]string
 // Unseal must be called before documents are sent to the named indices after the migration has ended; without names, to any created
 // index. It marks indices that were written to since the end, since later sequence numbers cannot be attributed.
 func (l *Ledger) Unseal(ctx context.Context, names ...string) error {
-	all, err := l.sequences(ctx, sealed(names))
+	all, err := l.sequences(ctx, names, sealed(names))
 	if err != nil {
 		return err
 	}
@@ -111,7 +113,7 @@ func (l *Ledger) Unseal(ctx context.Context, names ...string) error {
 // other writes since the migration ended. If the process is killed, the former seal stays, and the documents count as
 // written after the migration.
 func (l *Ledger) Around(ctx context.Context, work func() error) error {
-	all, err := l.sequences(ctx, sealed(nil))
+	all, err := l.sequences(ctx, nil, sealed(nil))
 	if err != nil {
 		return err
 	}
@@ -134,7 +136,7 @@ func (l *Ledger) Around(ctx context.Context, work func() error) error {
 		return err
 	}
 	worked := work()
-	all, err = l.sequences(ctx, func(c session.Creation, _ object) bool { return untouched[c.Name] != nil })
+	all, err = l.sequences(ctx, slices.Collect(maps.Keys(untouched)), func(c session.Creation, _ object) bool { return untouched[c.Name] != nil })
 	if err != nil {
 		return errors.Join(worked, err)
 	}
@@ -179,11 +181,32 @@ type reading struct {
 	is  map[string]int64
 }
 
-// sequences returns the records of wanted confirmed indices with their current sequence numbers. It leaves out indices whose numbers
-// cannot be read.
-func (l *Ledger) sequences(ctx context.Context, wanted func(session.Creation, object) bool) ([]reading, error) {
+// fewNames is the number of records up to which reading each by its id costs less than a list, which contains all objects of the session
+// and needs a refresh of the control index.
+const fewNames = 32
+
+// records yields the records of the named indices and data streams, and maybe of other objects; without names, of all objects.
+func (l *Ledger) records(ctx context.Context, names []string) iter.Seq2[session.Creation, error] {
+	if len(names) == 0 || len(names) > fewNames {
+		return l.Records.All(ctx)
+	}
+	return func(yield func(session.Creation, error) bool) {
+		for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
+			for _, kind := range []string{Index, DataStream} {
+				c, err := l.Records.Read(ctx, kind, name)
+				if !errors.Is(err, cms.ErrNotFound) && !yield(c, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// sequences returns the records of wanted confirmed indices with their current sequence numbers. All of them have one of the names, if
+// there are any. It leaves out indices whose numbers cannot be read.
+func (l *Ledger) sequences(ctx context.Context, names []string, wanted func(session.Creation, object) bool) ([]reading, error) {
 	var all []reading
-	for c, err := range l.Records.All(ctx) {
+	for c, err := range l.records(ctx, names) {
 		if err != nil {
 			return nil, err
 		}
