@@ -237,7 +237,8 @@ func (s Entries) Target(ctx context.Context, index string) (string, error) {
 // and needs a refresh of the control index.
 const fewNames = 32
 
-// Targets returns the recorded UUIDs of the named target indices that have one, and maybe those of others; without names, of all.
+// Targets returns the recorded UUIDs of the named target indices, and maybe of others, by name; without names, of all. A target index
+// without a recorded UUID is left out.
 func (s Entries) Targets(ctx context.Context, names ...string) (map[string]string, error) {
 	all := map[string]string{}
 	if len(names) > 0 && len(names) <= fewNames {

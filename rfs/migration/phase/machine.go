@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
@@ -250,9 +249,6 @@ func (s *Session) pauseAfter(earlier int, cause error) time.Duration {
 	}
 	return retry.Policy{First: 2 * s.pauseBetween(), Max: maxPhasePause}.Pause(max(earlier, 0) + 1)
 }
-
-// needs reports whether this run includes any of the phases.
-func (s *Session) needs(names ...string) bool { return slices.ContainsFunc(names, s.Phases.Has) }
 
 // Finished reports whether every phase of the run is complete and no item is open.
 func (s *Session) Finished(ctx context.Context) (bool, error) {
