@@ -61,6 +61,8 @@ func (s *Session) moveTo(phase, state string) {
 // act performs one step of the machine and reports whether this worker performed some of it. It returns a *cms.NoneAvailable while another
 // worker performs it, and cms.ErrAllDone when the documents are complete. WorkOnItem is left to the caller, which leases the items.
 func (s *Session) act(ctx context.Context, st step) (worked bool, err error) {
+	listed := s.listed
+	s.listed = nil // for the next step only: later, other processes may have added entries
 	switch st.Does {
 	case MakeSnapshot:
 		return s.leased(ctx, st, s.makeSnapshot)
@@ -69,7 +71,7 @@ func (s *Session) act(ctx context.Context, st step) (worked bool, err error) {
 	case ListIndices:
 		return s.leased(ctx, st, s.listIndices)
 	case MakeIndices:
-		return s.makeIndices(ctx, st.record)
+		return s.makeIndices(ctx, st.record, listed)
 	case SeedItems:
 		return false, s.seedItems(ctx, st)
 	case AuditItems:

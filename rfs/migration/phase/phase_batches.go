@@ -16,8 +16,8 @@ import (
 )
 
 // makeIndices creates target indices until no entry is left. A large number of entries is divided into batches, so that each worker reads
-// only some of them.
-func (s *Session) makeIndices(ctx context.Context, phase session.Phase) (worked bool, err error) {
+// only some of them. listed are the entries if this process has just created them, else nil.
+func (s *Session) makeIndices(ctx context.Context, phase session.Phase, listed []string) (worked bool, err error) {
 	r, err := DecodeIndices(phase.Body)
 	if err != nil {
 		return false, err
@@ -25,7 +25,7 @@ func (s *Session) makeIndices(ctx context.Context, phase session.Phase) (worked 
 	if r.Indices > session.BatchSize {
 		worked, err = s.makeBatches(ctx)
 	} else {
-		worked, err = s.makeFew(ctx)
+		worked, err = s.makeFew(ctx, listed)
 	}
 	if err != nil || worked && r.Indices > session.BatchSize {
 		return worked, err
@@ -34,11 +34,10 @@ func (s *Session) makeIndices(ctx context.Context, phase session.Phase) (worked 
 	return worked, err
 }
 
-// makeFew creates the target indices of all entries. Several workers may process the same entry: the index is created once, and the first
+// makeFew creates the target indices of the named entries; nil: of all. Several workers may process the same entry: the index is created once, and the first
 // result recorded is final.
-func (s *Session) makeFew(ctx context.Context) (worked bool, err error) {
-	names := s.listed
-	if s.listed = nil; names == nil {
+func (s *Session) makeFew(ctx context.Context, names []string) (worked bool, err error) {
+	if names == nil {
 		entries, err := s.Entries(ctx)
 		if err != nil {
 			return false, err
