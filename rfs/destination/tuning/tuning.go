@@ -15,8 +15,6 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/base/rest"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
@@ -192,7 +190,7 @@ func (t *Tuner) change(ctx context.Context, index, uuid string, now, set map[str
 	if noted, err = t.Records.Note(ctx, is); err != nil {
 		return false, err
 	}
-	return noted, t.put(ctx, index, values)
+	return noted, t.put(ctx, []string{index}, values)
 }
 
 // maxNames limits the names in one path, in bytes: servers accept request lines of 4096 bytes.
@@ -209,11 +207,7 @@ func (t *Tuner) harden(ctx context.Context, index string, now map[string]string)
 
 // values returns the UUIDs of the indices behind the names, and a setting of each if it is set.
 func (t *Tuner) values(ctx context.Context, names []string, key string) (map[string]map[string]string, error) {
-	escaped := make([]string, len(names))
-	for i, n := range names {
-		escaped[i] = url.PathEscape(n)
-	}
-	path := "/" + strings.Join(escaped, ",") + "/_settings/index.uuid," + key
+	path := "/" + joined(names) + "/_settings/index.uuid," + key
 	var answer map[string]struct {
 		Settings map[string]string `json:"settings"`
 	}
@@ -225,94 +219,6 @@ func (t *Tuner) values(ctx context.Context, names []string, key string) (map[str
 		all[index] = x.Settings
 	}
 	return all, nil
-}
-
-// Restored is the result for one index.
-type Restored struct {
-	Target string   `json:"index"`
-	Keys   []string `json:"restored,omitempty"`
-	Left   []string `json:"left,omitempty"`   // not restored, since another client changed them
-	Reason string   `json:"reason,omitempty"` // why nothing was restored, such as a deleted or replaced index
-}
-
-// Restore restores the settings of every tuned index, unless another client has changed them since. It is
-// idempotent and safe for concurrent use by several processes. It tries all indices and joins their errors.
-func (t *Tuner) Restore(ctx context.Context) ([]Restored, error) {
-	var changed []session.Tuned
-	var listed error
-	for x, err := range t.Records.All(ctx) {
-		if err != nil {
-			listed = fmt.Errorf("tuned indices: %w", err)
-			break
-		}
-		if _, remembers := x.Set[gcDeletes]; t.Follows && remembers && len(x.Set) == 1 {
-			continue
-		}
-		changed = append(changed, x)
-	}
-	done, errs := make([]Restored, len(changed)), make([]error, len(changed))
-	var g errgroup.Group
-	g.SetLimit(restoresAtOnce)
-	for i, x := range changed {
-		g.Go(func() error {
-			is, err := t.restore(ctx, x)
-			if err != nil {
-				errs[i] = fmt.Errorf("restore settings of %s: %w", x.Target, err)
-				return nil
-			}
-			done[i] = is
-			t.Log.InfoContext(ctx, "settings restored", "index", x.Target, "settings", is.Keys, "left", is.Left, "reason", is.Reason)
-			return nil
-		})
-	}
-	_ = g.Wait() // the errors are in errs
-	return slices.DeleteFunc(done, func(r Restored) bool { return r.Target == "" }), errors.Join(errors.Join(errs...), listed)
-}
-
-// restoresAtOnce limits the indices whose settings are restored at the same time.
-const restoresAtOnce = 4
-
-func (t *Tuner) restore(ctx context.Context, x session.Tuned) (Restored, error) {
-	done := Restored{Target: x.Target}
-	uuid, now, ours, err := t.settings(ctx, x.Target)
-	switch {
-	case errors.Is(err, errGone):
-		done.Reason = "the index is gone"
-		return done, t.Records.Forget(ctx, x.Target)
-	case err != nil:
-		return done, err
-	case uuid != x.UUID:
-		done.Reason = "another index of that name"
-		return done, t.Records.Forget(ctx, x.Target)
-	case !ours && now[durability] != hardened:
-		done.Left = slices.Sorted(maps.Keys(x.Set))
-		done.Reason = fmt.Sprintf("the index does not carry the mark of this session, so that the record proves nothing: compare %s with what they should be, and set them by hand", strings.Join(done.Left, ", "))
-		return done, nil
-	}
-	back, kept := map[string]*string{}, false
-	for _, key := range slices.Sorted(maps.Keys(x.Set)) {
-		if key == gcDeletes && t.Follows {
-			kept = true
-			continue
-		}
-		// Records are untrusted: they restore only tuned settings, to values of the expected form.
-		value, known := tuned[key]
-		if is, set := now[key]; !ours && key != durability || !set || is != x.Set[key] || !known || is != value || !former(key, x.Was[key]) {
-			done.Left = append(done.Left, key)
-			continue
-		}
-		back[key] = x.Was[key]
-		done.Keys = append(done.Keys, key)
-	}
-	if len(back) > 0 {
-		if err := t.put(ctx, x.Target, back); err != nil {
-			return done, err
-		}
-	}
-	if kept {
-		return done, nil
-	}
-	return done, t.Records.Forget(ctx, x.Target)
 }
 
 // formerValue matches durations and numbers of replicas in the form of the target's answers.
@@ -366,10 +272,20 @@ func (t *Tuner) settings(ctx context.Context, target string) (uuid string, set m
 	return set["index.uuid"], set, ours, nil
 }
 
-func (t *Tuner) put(ctx context.Context, target string, settings map[string]*string) error {
+// put sets settings on indices, in one change of the cluster's state.
+func (t *Tuner) put(ctx context.Context, indices []string, settings map[string]*string) error {
 	body, err := json.Marshal(settings)
 	if err != nil {
 		return err
 	}
-	return rest.Call(ctx, t.API, http.MethodPut, "/"+url.PathEscape(target)+"/_settings", nil, body, nil)
+	return rest.Call(ctx, t.API, http.MethodPut, "/"+joined(indices)+"/_settings", nil, body, nil)
+}
+
+// joined returns names as they are in a path.
+func joined(names []string) string {
+	escaped := make([]string, len(names))
+	for i, n := range names {
+		escaped[i] = url.PathEscape(n)
+	}
+	return strings.Join(escaped, ",")
 }

@@ -34,6 +34,8 @@ type fakeTarget struct {
 	fail    int                 // the next so many puts break before they are applied
 	theirs  map[string]bool     // indices without the mark of the session
 	asked   int                 // requests
+	puts    int                 // requests that change settings
+	goes    string              // an index that is deleted before the next put
 }
 
 // ours is the mark of the session.
@@ -57,11 +59,9 @@ func (f *fakeTarget) Do(_ context.Context, method, path string, _ url.Values, bo
 		return 200, b, nil
 	}
 	name := strings.TrimSuffix(strings.TrimPrefix(path, "/"), "/_settings")
-	x := f.indices[name]
-	if x == nil {
-		return 404, []byte(`{}`), nil
-	}
 	if method == http.MethodPut {
+		f.puts++
+		delete(f.indices, f.goes)
 		if f.fail > 0 {
 			f.fail--
 			return 0, nil, fault.ErrUnavailable
@@ -73,14 +73,24 @@ func (f *fakeTarget) Do(_ context.Context, method, path string, _ url.Values, bo
 		if err := json.Unmarshal(body, &set); err != nil {
 			return 400, nil, nil
 		}
-		for k, v := range set {
-			if v == nil {
-				delete(x, k)
-			} else {
-				x[k] = *v
+		names := strings.Split(name, ",")
+		if slices.ContainsFunc(names, func(name string) bool { return f.indices[name] == nil }) {
+			return 404, []byte(`{}`), nil
+		}
+		for _, name := range names {
+			for k, v := range set {
+				if v == nil {
+					delete(f.indices[name], k)
+				} else {
+					f.indices[name][k] = *v
+				}
 			}
 		}
 		return 200, []byte(`{}`), nil
+	}
+	x := f.indices[name]
+	if x == nil {
+		return 404, []byte(`{}`), nil
 	}
 	b, _ := json.Marshal(map[string]any{"settings": x})
 	if !f.theirs[name] {
@@ -355,48 +365,76 @@ func TestAnAcknowledgementMeansThatDocumentsAreOnDisk(t *testing.T) {
 	}
 }
 
-// TestTuner_RestoresSeveralIndicesAtOnce restores 40 indices, each with two requests of a second, and one that fails.
-func TestTuner_RestoresSeveralIndicesAtOnce(t *testing.T) {
-	f := &fakeTarget{indices: map[string]map[string]string{}}
-	tn := tuner(t, f) // outside the bubble, because of its file
-	var names []string
-	for i := range 40 {
-		name := fmt.Sprintf("i%02d", i)
-		names, f.indices[name] = append(names, name), map[string]string{"index.uuid": "u" + name, "index.refresh_interval": "5s"}
-	}
-	if err := tn.Tune(t.Context(), names, tuning.Refreshes); err != nil {
-		t.Fatal(err)
-	}
-	var order []string
-	for x, err := range tn.Records.All(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		order = append(order, x.Target)
-	}
-	f.fail, f.pause = 1, time.Second
-	synctest.Test(t, func(t *testing.T) {
-		begin := time.Now()
-		done, err := tn.Restore(t.Context())
-		if took := time.Since(begin); !errors.Is(err, fault.ErrUnavailable) || len(done) != 39 || took != 20*time.Second {
-			t.Errorf("%d restored in %s, error %v; want 39 in 20 s, and one that is unavailable", len(done), took, err)
-		}
-		at := -1
-		for _, r := range done {
-			if n := slices.Index(order, r.Target); n > at {
-				at = n
-				continue
+// TestTuner_RestoresIndicesTogether restores 150 indices. Each request takes a second.
+func TestTuner_RestoresIndicesTogether(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		differ   int  // indices with other former settings
+		fail     int  // changes that break
+		goes     bool // an index is deleted after it was looked at
+		restored int
+		puts     int // at most
+		lasts    time.Duration
+		err      error
+	}{
+		// 64, 64 and 22 indices: 8, 8 and 3 looks after one another, and a change each.
+		{name: "alike", restored: 150, puts: 3, lasts: 22 * time.Second},
+		{name: "of two kinds", differ: 50, restored: 150, puts: 6, lasts: 25 * time.Second},
+		{name: "the target is away for a moment", fail: 1, restored: 150 - 64, puts: 3, lasts: 22 * time.Second, err: fault.ErrUnavailable},
+		{name: "one is deleted", goes: true, restored: 149, puts: 3 + 64, lasts: 22*time.Second + 64*time.Second, err: fault.ErrRejected},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := &fakeTarget{indices: map[string]map[string]string{}}
+			tn := tuner(t, f) // outside the bubble, because of its file
+			var names, order []string
+			former := map[string]string{}
+			for i := range 150 {
+				name := fmt.Sprintf("i%03d", i)
+				if former[name] = "5s"; i < c.differ {
+					former[name] = "7s"
+				}
+				names, f.indices[name] = append(names, name), map[string]string{"index.uuid": "u" + name, "index.refresh_interval": former[name]}
 			}
-			t.Fatalf("%s is not in the order of the records %v", r.Target, order)
-		}
-	})
-	f.pause = 0
-	if done, err := tn.Restore(t.Context()); err != nil || len(done) != 1 {
-		t.Errorf("the second time %v, %v; want one", done, err)
-	}
-	for name, is := range f.indices {
-		if is["index.refresh_interval"] != "5s" {
-			t.Errorf("%s: %v", name, is)
-		}
+			if err := tn.Tune(t.Context(), names, tuning.Refreshes); err != nil {
+				t.Fatal(err)
+			}
+			for x, err := range tn.Records.All(t.Context()) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				order = append(order, x.Target)
+			}
+			if c.goes {
+				f.goes = order[10]
+			}
+			f.fail, f.pause, f.puts = c.fail, time.Second, 0
+			synctest.Test(t, func(t *testing.T) {
+				begin := time.Now()
+				done, err := tn.Restore(t.Context())
+				if took := time.Since(begin); !errors.Is(err, c.err) || len(done) != c.restored || f.puts > c.puts || took > c.lasts {
+					t.Errorf("%d restored with %d changes in %s, error %v; want %d, %d, %s, %v", len(done), f.puts, took, err, c.restored, c.puts, c.lasts, c.err)
+				}
+				at := -1
+				for _, r := range done {
+					if n := slices.Index(order, r.Target); n > at {
+						at = n
+						continue
+					}
+					t.Fatalf("%s is not in the order of the records", r.Target)
+				}
+			})
+			f.pause = 0
+			if done, err := tn.Restore(t.Context()); err != nil || len(done) != 150-c.restored {
+				t.Errorf("the second time %d, %v; want %d", len(done), err, 150-c.restored)
+			}
+			if done, err := tn.Restore(t.Context()); err != nil || len(done) > 0 {
+				t.Errorf("the third time %d, %v", len(done), err)
+			}
+			for name, is := range f.indices {
+				if is["index.refresh_interval"] != former[name] {
+					t.Errorf("%s: %v, want %s", name, is, former[name])
+				}
+			}
+		})
 	}
 }
