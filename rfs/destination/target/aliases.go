@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/rest"
 )
 
 // SetAliases adds aliases to an index. aliases is an object by alias name, in the form of "aliases" in a request to
@@ -47,14 +48,14 @@ func (c *Client) UnfitAliases(ctx context.Context, names []string) (map[string]s
 	if c.serverless { // collections omit the options of the alias
 		aliases = ""
 	}
-	err := eachPath(names, func(path string) error {
+	for _, path := range rest.InParts(names) {
 		var answer map[string]struct{ Aliases map[string]json.RawMessage }
 		err := c.get(ctx, path+aliases, query, &answer)
 		if fault.HasStatus(err, http.StatusNotFound) {
-			return nil // none of the names exists
+			continue // none of the names exists
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for index, x := range answer {
 			for alias, options := range x.Aliases {
@@ -63,10 +64,6 @@ func (c *Client) UnfitAliases(ctx context.Context, names []string) (map[string]s
 				}
 			}
 		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
 	}
 	found := map[string]string{}
 	for name, indices := range behind {

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/rest"
 )
 
 // Version is the product and version of the target.
@@ -222,37 +223,16 @@ func (c *Client) IndexUUIDs(ctx context.Context, names []string) (map[string]str
 func (c *Client) setting(ctx context.Context, indices []string, key string) (map[string]string, error) {
 	found := map[string]string{}
 	query := url.Values{"flat_settings": {"true"}, "ignore_unavailable": {"true"}, "allow_no_indices": {"true"}}
-	return found, eachPath(indices, func(path string) error {
+	for _, path := range rest.InParts(indices) {
 		var answer map[string]struct{ Settings map[string]json.RawMessage }
 		if err := c.get(ctx, path+"/_settings/"+key, query, &answer); err != nil {
-			return err
+			return found, err
 		}
 		for name, a := range answer {
 			found[name] = plainText(a.Settings[key])
 		}
-		return nil
-	})
-}
-
-// eachPath calls ask with paths of as many indices as a request line can contain, until all are done or ask returns an error.
-func eachPath(indices []string, ask func(path string) error) error {
-	const most = 2000 // bytes of names in one path; servers take 4096 of a request line
-	for len(indices) > 0 {
-		n, size := 0, 0
-		for n < len(indices) && (n == 0 || size+len(indices[n]) < most) {
-			size += 3*len(indices[n]) + 1 // if every byte is escaped
-			n++
-		}
-		names := make([]string, n)
-		for i, x := range indices[:n] {
-			names[i] = url.PathEscape(x)
-		}
-		indices = indices[n:]
-		if err := ask("/" + strings.Join(names, ",")); err != nil {
-			return err
-		}
 	}
-	return nil
+	return found, nil
 }
 
 // Refresh makes all accepted documents visible to Count and searches. It does nothing for collections (Version.Lag).

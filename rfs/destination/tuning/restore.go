@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rfsd/rfsd/rfs/base/fault"
+	"github.com/rfsd/rfsd/rfs/base/rest"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
 )
 
@@ -26,7 +28,7 @@ type Restored struct {
 // Restore restores the settings of every tuned index, unless another client has changed them since. It is
 // idempotent and safe for concurrent use by several processes. It tries all indices and joins their errors.
 func (t *Tuner) Restore(ctx context.Context) ([]Restored, error) {
-	var tuned []session.Tuned
+	var records []session.Tuned
 	var listed error
 	for x, err := range t.Records.All(ctx) {
 		if err != nil {
@@ -36,11 +38,11 @@ func (t *Tuner) Restore(ctx context.Context) ([]Restored, error) {
 		if _, remembers := x.Set[gcDeletes]; t.Follows && remembers && len(x.Set) == 1 {
 			continue
 		}
-		tuned = append(tuned, x)
+		records = append(records, x)
 	}
 	var all []Restored
 	var errs []error
-	for part := range slices.Chunk(tuned, restoresAtOnce) {
+	for part := range slices.Chunk(records, restoresAtOnce) {
 		done, err := t.restore(ctx, part)
 		all, errs = append(all, done...), append(errs, err)
 	}
@@ -70,7 +72,7 @@ func (t *Tuner) restore(ctx context.Context, records []session.Tuned) (done []Re
 	for i, x := range records {
 		all[i] = &restoring{record: x, done: Restored{Target: x.Target}}
 	}
-	t.each(all, func(r *restoring) error { return t.check(ctx, r) })
+	each(all, func(r *restoring) error { return t.check(ctx, r) })
 	alike := map[string][]*restoring{}
 	for _, r := range all {
 		if r.err != nil || len(r.back) == 0 {
@@ -85,7 +87,7 @@ func (t *Tuner) restore(ctx context.Context, records []session.Tuned) (done []Re
 	for _, some := range alike {
 		t.putAll(ctx, some)
 	}
-	t.each(all, func(r *restoring) error {
+	each(all, func(r *restoring) error {
 		if r.kept {
 			return nil
 		}
@@ -104,7 +106,7 @@ func (t *Tuner) restore(ctx context.Context, records []session.Tuned) (done []Re
 }
 
 // each calls f concurrently for the indices that have no error yet.
-func (t *Tuner) each(all []*restoring, f func(*restoring) error) {
+func each(all []*restoring, f func(*restoring) error) {
 	var g errgroup.Group
 	g.SetLimit(requestsAtOnce)
 	for _, r := range all {
@@ -157,18 +159,17 @@ func (t *Tuner) check(ctx context.Context, r *restoring) error {
 
 // putAll sets the same settings on indices, and on each by itself if the target rejects that, as when one of them was deleted.
 func (t *Tuner) putAll(ctx context.Context, some []*restoring) {
-	byName := map[string]*restoring{}
 	names := make([]string, len(some))
 	for i, r := range some {
-		names[i], byName[r.record.Target] = r.record.Target, r
+		names[i] = r.record.Target
 	}
-	for part := range inParts(names) {
-		err := t.put(ctx, part, some[0].back)
-		for _, name := range part {
-			r := byName[name]
+	for part, path := range rest.InParts(names) {
+		err := t.put(ctx, path, some[0].back)
+		for _, r := range some[:len(part)] {
 			if r.err = err; len(part) > 1 && err != nil && !errors.Is(err, fault.ErrUnavailable) {
-				r.err = t.put(ctx, []string{name}, r.back)
+				r.err = t.put(ctx, "/"+url.PathEscape(r.record.Target), r.back)
 			}
 		}
+		some = some[len(part):]
 	}
 }

@@ -109,8 +109,8 @@ func (t *Tuner) Tune(ctx context.Context, targets []string, scope Scope) error {
 // for the duration of the load. It first records their setting for Restore. targets may be aliases and data streams.
 // It returns fault.ErrConfig if the target does not permit the change.
 func (t *Tuner) Harden(ctx context.Context, targets []string) error {
-	for part := range inParts(targets) {
-		all, err := t.values(ctx, part, durability)
+	for _, path := range rest.InParts(targets) {
+		all, err := t.values(ctx, path, durability)
 		switch {
 		case errors.Is(err, fault.ErrConfig), errors.Is(err, fault.ErrRejected): // the check at the end finds losses
 			t.Log.WarnContext(ctx, "the target does not let see whether it acknowledges documents before they are on disk", "reason", fault.Text(err))
@@ -130,28 +130,11 @@ func (t *Tuner) Harden(ctx context.Context, targets []string) error {
 	return nil
 }
 
-// inParts yields names in parts that are short enough for the path of one request.
-func inParts(names []string) iter.Seq[[]string] {
-	return func(yield func([]string) bool) {
-		for len(names) > 0 {
-			n, size := 0, 0
-			for n < len(names) && (n == 0 || size+len(names[n]) < maxNames) {
-				size += 3*len(names[n]) + 1 // if every byte is escaped
-				n++
-			}
-			if !yield(names[:n]) {
-				return
-			}
-			names = names[n:]
-		}
-	}
-}
-
 // Remember makes indices of the session keep the versions of deleted documents for a day, until Restore is called without Follows.
 func (t *Tuner) Remember(ctx context.Context, targets []string) error {
 	var others []string // without the setting; an earlier round has set it on the rest
-	for part := range inParts(targets) {
-		all, err := t.values(ctx, part, gcDeletes)
+	for part, path := range rest.InParts(targets) {
+		all, err := t.values(ctx, path, gcDeletes)
 		if err != nil {
 			return err
 		}
@@ -190,11 +173,8 @@ func (t *Tuner) change(ctx context.Context, index, uuid string, now, set map[str
 	if noted, err = t.Records.Note(ctx, is); err != nil {
 		return false, err
 	}
-	return noted, t.put(ctx, []string{index}, values)
+	return noted, t.put(ctx, "/"+url.PathEscape(index), values)
 }
-
-// maxNames limits the names in one path, in bytes: servers accept request lines of 4096 bytes.
-const maxNames = 2000
 
 // harden sets the durability of one index; now are its current settings.
 func (t *Tuner) harden(ctx context.Context, index string, now map[string]string) error {
@@ -205,13 +185,12 @@ func (t *Tuner) harden(ctx context.Context, index string, now map[string]string)
 	return nil
 }
 
-// values returns the UUIDs of the indices behind the names, and a setting of each if it is set.
-func (t *Tuner) values(ctx context.Context, names []string, key string) (map[string]map[string]string, error) {
-	path := "/" + joined(names) + "/_settings/index.uuid," + key
+// values returns the UUIDs of the indices behind the names of a path, and a setting of each if it is set.
+func (t *Tuner) values(ctx context.Context, path, key string) (map[string]map[string]string, error) {
 	var answer map[string]struct {
 		Settings map[string]string `json:"settings"`
 	}
-	if err := rest.Get(ctx, t.API, path, url.Values{"flat_settings": {"true"}, "ignore_unavailable": {"true"}, "allow_no_indices": {"true"}}, &answer); err != nil {
+	if err := rest.Get(ctx, t.API, path+"/_settings/index.uuid,"+key, url.Values{"flat_settings": {"true"}, "ignore_unavailable": {"true"}, "allow_no_indices": {"true"}}, &answer); err != nil {
 		return nil, err
 	}
 	all := map[string]map[string]string{}
@@ -272,20 +251,11 @@ func (t *Tuner) settings(ctx context.Context, target string) (uuid string, set m
 	return set["index.uuid"], set, ours, nil
 }
 
-// put sets settings on indices, in one change of the cluster's state.
-func (t *Tuner) put(ctx context.Context, indices []string, settings map[string]*string) error {
+// put sets settings on the indices of a path, in one change of the cluster's state.
+func (t *Tuner) put(ctx context.Context, path string, settings map[string]*string) error {
 	body, err := json.Marshal(settings)
 	if err != nil {
 		return err
 	}
-	return rest.Call(ctx, t.API, http.MethodPut, "/"+joined(indices)+"/_settings", nil, body, nil)
-}
-
-// joined returns names as they are in a path.
-func joined(names []string) string {
-	escaped := make([]string, len(names))
-	for i, n := range names {
-		escaped[i] = url.PathEscape(n)
-	}
-	return strings.Join(escaped, ",")
+	return rest.Call(ctx, t.API, http.MethodPut, path+"/_settings", nil, body, nil)
 }

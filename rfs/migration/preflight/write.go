@@ -23,8 +23,7 @@ const (
 	writeRemedy = "give the user indices:data/write/bulk* and indices:data/write/index on these indices"
 	// impossibleSeqNo is the sequence number of no document, so the target rejects the action with 409 after it has checked the permissions.
 	impossibleSeqNo = 1 << 62
-	maxThrowaway    = 8    // throw-away indices of one run
-	maxNamesInPath  = 3000 // bytes of names in the path of a request
+	maxThrowaway    = 8 // throw-away indices of one run
 	maxShownNames   = 5
 )
 
@@ -111,20 +110,12 @@ func existing(ctx context.Context, c rest.API, names []string) (there map[string
 			there[name] = true
 		}
 	}
-	for len(names) > 0 {
-		var some []string
-		for size := 0; len(names) > 0 && (len(some) == 0 || size+len(names[0]) < maxNamesInPath); names = names[1:] {
-			some, size = append(some, names[0]), size+len(names[0])+1
-		}
-		escaped := make([]string, len(some))
-		for i, name := range some {
-			escaped[i] = url.PathEscape(name)
-		}
+	for some, path := range rest.InParts(names) {
 		var found map[string]struct {
 			Aliases map[string]any `json:"aliases"`
 		}
 		q := url.Values{"ignore_unavailable": {"true"}, "allow_no_indices": {"true"}, "filter_path": {"*.aliases"}}
-		if f := ask(ctx, c, writeCheck, "/"+strings.Join(escaped, ","), q, &found); f != nil {
+		if f := ask(ctx, c, writeCheck, path, q, &found); f != nil {
 			for _, name := range some {
 				unknown[name] = f.Detail
 			}
