@@ -233,15 +233,15 @@ func (s Entries) Target(ctx context.Context, index string) (string, error) {
 	return decodeTarget(r)
 }
 
-// fewNames is the number of records up to which reading each by its id costs less than a list, which contains the records of all indices
+// FewRecords is the number of records up to which reading each by its id costs less than a list, which contains all records of their kind
 // and needs a refresh of the control index.
-const fewNames = 32
+const FewRecords = 32
 
 // Targets returns the recorded UUIDs of the named target indices, and maybe of others, by name; without names, of all. A target index
 // without a recorded UUID is left out.
 func (s Entries) Targets(ctx context.Context, names ...string) (map[string]string, error) {
 	all := map[string]string{}
-	if len(names) > 0 && len(names) <= fewNames {
+	if len(names) > 0 && len(names) <= FewRecords {
 		for _, name := range names {
 			uuid, err := s.Target(ctx, name)
 			if err != nil {

@@ -8,8 +8,6 @@ import (
 	"maps"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/rfsd/rfsd/rfs/base/fault"
 	"github.com/rfsd/rfsd/rfs/coordination/progress"
 	"github.com/rfsd/rfsd/rfs/coordination/session"
@@ -63,14 +61,9 @@ func (s *Session) setLateAliases(ctx context.Context) error {
 	return eachIndex(ctx, waiting, s.setAliases)
 }
 
-// eachIndex calls f for the entries of indices, indicesAtOnce at the same time, until one returns an error.
+// eachIndex calls f for the entries of indices as atOnce does.
 func eachIndex(ctx context.Context, entries map[string]plan.Entry, f func(ctx context.Context, index string, e plan.Entry) error) error {
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(indicesAtOnce)
-	for index, e := range entries {
-		g.Go(func() error { return f(gctx, index, e) })
-	}
-	return g.Wait()
+	return atOnce(ctx, maps.Keys(entries), func(index string) error { return f(ctx, index, entries[index]) })
 }
 
 // checkAliases returns an error if the aliases or target indices of an entry differ from the derived ones, since entries are not trusted.

@@ -3,7 +3,9 @@ package phase
 import (
 	"context"
 	"errors"
+	"iter"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -99,7 +101,7 @@ func (s *Session) makeBatch(ctx context.Context, lease *cms.RecordLease, names [
 	return errors.Join(err, session.BatchesOf(s.Coordinator).End(back, lease, err == nil))
 }
 
-// indicesAtOnce is the number of entries whose target indices a process creates, or gives aliases and policies, at the same time. The
+// indicesAtOnce is the number of entries whose target indices a process creates at the same time, or whose aliases and policies it sets. The
 // cluster manager applies one change after the other, but the requests before and after it, and the start of shards, take most of the time.
 const indicesAtOnce = 4
 
@@ -121,27 +123,34 @@ func (s *Session) makeNamed(ctx context.Context, names []string) (worked bool, e
 	return worked, nil
 }
 
-// makeOnce attempts each of the named entries once, and returns the names to attempt again after a pause. After an error it starts no
-// further attempt, and waits for those in progress.
+// makeOnce attempts each of the named entries once, as atOnce does, and returns the names to attempt again after a pause.
 func (s *Session) makeOnce(ctx context.Context, names []string) (worked bool, left []string, pause time.Duration, err error) {
 	var mu sync.Mutex
+	err = atOnce(ctx, slices.Values(names), func(name string) error {
+		did, again, err := s.makeIndex(ctx, name)
+		mu.Lock()
+		defer mu.Unlock()
+		worked, pause = worked || did, max(pause, again)
+		if again > 0 {
+			left = append(left, name)
+		}
+		return err
+	})
+	return worked, left, pause, err
+}
+
+// atOnce calls f for names, indicesAtOnce at the same time. After an error, or once ctx is done, it starts no further call, and waits for
+// those in progress.
+func atOnce(ctx context.Context, names iter.Seq[string], f func(name string) error) error {
 	g, failed := errgroup.WithContext(ctx)
 	g.SetLimit(indicesAtOnce)
-	for _, name := range names {
+	for name := range names {
 		g.Go(func() error {
 			if failed.Err() != nil {
 				return ctx.Err()
 			}
-			did, again, err := s.makeIndex(ctx, name)
-			mu.Lock()
-			defer mu.Unlock()
-			worked, pause = worked || did, max(pause, again)
-			if again > 0 {
-				left = append(left, name)
-			}
-			return err
+			return f(name)
 		})
 	}
-	err = g.Wait()
-	return worked, left, pause, err
+	return g.Wait()
 }

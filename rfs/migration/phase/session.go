@@ -134,8 +134,8 @@ type findings struct {
 	resent map[string]bool  // groups of target indices whose shards this process has read again during the audit
 	// previewed is used by the main goroutine only.
 	previewed bool
-	listed    []string // indices for which this process has just created entries; used by the main goroutine only
-	seeded    []session.IndexEntry
+	listed    []string             // indices for which this process has just created entries; used by the main goroutine only
+	seeded    []session.IndexEntry // entries whose items this process has just seeded; guarded by mu
 	known     known
 }
 

@@ -136,6 +136,9 @@ func (l *Ledger) Around(ctx context.Context, work func() error) error {
 		return err
 	}
 	worked := work()
+	if len(untouched) == 0 {
+		return worked
+	}
 	all, err = l.sequences(ctx, slices.Collect(maps.Keys(untouched)), func(c session.Creation, _ object) bool { return untouched[c.Name] != nil })
 	if err != nil {
 		return errors.Join(worked, err)
@@ -181,13 +184,9 @@ type reading struct {
 	is  map[string]int64
 }
 
-// fewNames is the number of records up to which reading each by its id costs less than a list, which contains all objects of the session
-// and needs a refresh of the control index.
-const fewNames = 32
-
 // records yields the records of the named indices and data streams, and maybe of other objects; without names, of all objects.
 func (l *Ledger) records(ctx context.Context, names []string) iter.Seq2[session.Creation, error] {
-	if len(names) == 0 || len(names) > fewNames {
+	if len(names) == 0 || len(names) > session.FewRecords {
 		return l.Records.All(ctx)
 	}
 	return func(yield func(session.Creation, error) bool) {
